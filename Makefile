@@ -1,0 +1,66 @@
+# Two commands for a newcomer: `make demo` and `make test`. Both set everything up in .venv first.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help setup test lint types pytest demo bench fuzz docs clean
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.setup-stamp
+# Processes for pytest, seconds for `make fuzz`, and further arguments for `make bench`.
+JOBS ?= 2
+BUDGET ?= 600
+ARGS ?=
+
+help: ## this list
+	@echo "Panes: windows over streams. Commands:"
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## create .venv with everything the other commands need
+
+# The stamp is touched last, so an interrupted setup starts again, and a changed pyproject.toml installs again.
+$(STAMP): pyproject.toml
+	@found=""; \
+	for python in $${PYTHON:-python3} python3.13 python3.12 python3.11 python3.10; do \
+	  if command -v $$python >/dev/null && $$python -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; \
+	  then found=$$python; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+	  echo "Panes needs Python 3.10 or newer, and none was found. On Debian or Ubuntu:" >&2; \
+	  echo "  sudo apt-get install -y python3 python3-venv" >&2; exit 1; \
+	fi; \
+	if ! $$found -c 'import venv, ensurepip' 2>/dev/null; then \
+	  echo "$$found has no venv module, which makes .venv. On Debian or Ubuntu:" >&2; \
+	  echo "  sudo apt-get install -y python3-venv" >&2; exit 1; \
+	fi; \
+	[ -x $(BIN)/python ] || $$found -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+test: lint types pytest ## check style and types, then run the whole test suite
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup
+	$(BIN)/mypy
+
+pytest: setup
+	$(BIN)/python -m pytest -n $(JOBS)
+
+demo: setup ## run the example job on Wikipedia edits; writes out/wikipedia.png and out/wikipedia.html
+	$(BIN)/python examples/wikipedia_edits.py
+
+bench: setup ## measure throughput against rival techniques; ARGS="--quick" for a short run
+	$(BIN)/python -m bench $(ARGS)
+
+fuzz: setup ## compare random programs with the naive oracle for BUDGET=600 seconds
+	$(BIN)/python -m tests.fuzz --budget $(BUDGET)
+
+docs: setup ## run the examples of README and docs and write their output into the pages
+	$(BIN)/python -m tests.docs.pages
+
+clean: ## remove .venv, caches and everything generated
+	rm -rf $(VENV) out dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,8 @@
+"""All experiments, in the order in which they run."""
+
+from __future__ import annotations
+
+from bench.harness import Workload
+from bench.workloads import cutty, issue, slicing, state
+
+WORKLOADS: tuple[Workload, ...] = (*issue.WORKLOADS, *slicing.WORKLOADS, *state.WORKLOADS, *cutty.WORKLOADS)

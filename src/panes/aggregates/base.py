@@ -1,0 +1,192 @@
+"""The protocol of aggregates: lift rows to partials, fold partials, lower them to results.
+
+Everything is columnar: one call handles all slices and keys of a batch. A *partial* of an aggregate
+is one row of its `Cells`; `Cells` are a few parallel fields (NumPy arrays, or ragged ones for holistic
+aggregates). Specs (`Aggregate`) are what users write; bound to input types they become `BoundAggregate`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Laws:
+    """What an aggregate promises; the planner relies on it (SPEC S-05)."""
+
+    associative: bool = True
+    commutative: bool = True
+    invertible: bool = False
+    holistic: bool = False  # partial grows with the number of rows
+
+
+@dataclass(frozen=True)
+class Column:
+    """One input column: values, and which are present (None: all). Values where absent are arbitrary.
+
+    dtype: the native one for numbers, booleans; int64 for timestamps and dates (see `type`);
+    object for strings, decimals, binary and nested values.
+    """
+
+    values: Array
+    valid: Array | None
+    type: pa.DataType
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def take(self, index: Array | slice) -> Column:
+        return Column(self.values[index], None if self.valid is None else self.valid[index], self.type)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The rows an aggregate sees: its argument columns, and the event order of each row."""
+
+    columns: tuple[Column, ...]
+    times: Array  # int64 event time
+    seq: Array  # int64 arrival number, breaks ties of time; unique
+    rows: int
+
+    def take(self, index: Array) -> Inputs:
+        return Inputs(
+            tuple(c.take(index) for c in self.columns), self.times[index], self.seq[index], len(index)
+        )
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of a partial. `ragged`: a list of `type` per cell. `python`: an opaque user object,
+    pickled in snapshots."""
+
+    name: str
+    type: pa.DataType
+    ragged: bool = False
+    python: bool = False
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Lists of different lengths: list i is values[offsets[i]:offsets[i + 1]]."""
+
+    offsets: Array  # int64[n + 1]
+    values: Array
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def take(self, index: Array) -> Ragged:
+        lengths = np.diff(self.offsets)[index]
+        offsets = np.concatenate(([0], np.cumsum(lengths)))
+        flat = np.arange(offsets[-1]) + np.repeat(self.offsets[index] - offsets[:-1], lengths)
+        return Ragged(offsets, self.values[flat])
+
+    @classmethod
+    def concat(cls, parts: Sequence[Ragged]) -> Ragged:
+        lengths = np.concatenate([np.diff(p.offsets) for p in parts])
+        values = np.concatenate([p.values[p.offsets[0] : p.offsets[-1]] for p in parts])
+        return cls(np.concatenate(([0], np.cumsum(lengths))), values)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """n partials of one aggregate: parallel fields of length n, each an array or a Ragged."""
+
+    fields: tuple[Any, ...]  # Array or Ragged each
+
+    def __len__(self) -> int:
+        return len(self.fields[0])
+
+    def take(self, index: Array) -> Cells:
+        """Cells at `index` (an integer array)."""
+        return Cells(tuple(f.take(index) if isinstance(f, Ragged) else f[index] for f in self.fields))
+
+    @staticmethod
+    def concat(parts: Sequence[Cells]) -> Cells:
+        if len(parts) == 1:
+            return parts[0]
+        columns = zip(*(p.fields for p in parts))
+        return Cells(
+            tuple(Ragged.concat(c) if isinstance(c[0], Ragged) else np.concatenate(c) for c in columns)
+        )
+
+
+class Aggregate(ABC):
+    """What a user writes: `pn.quantile("price", 0.9)`. Frozen, hashable, readable as text."""
+
+    #: SQL expressions of the arguments, evaluated over rows; () for count(*)
+    inputs: tuple[str, ...]
+
+    @property
+    @abstractmethod
+    def laws(self) -> Laws: ...
+
+    @abstractmethod
+    def bind(self, types: Sequence[pa.DataType]) -> BoundAggregate:
+        """Check argument types and choose kernels; raises QueryError naming the argument and the rule."""
+
+
+class BoundAggregate(ABC):
+    """An aggregate for known argument types. Segments: segment i is rows offsets[i]:offsets[i + 1]
+    (int64, non-decreasing; a segment may be empty, then its cell is the identity)."""
+
+    laws: Laws
+    fields: tuple[Field, ...]
+    out_type: pa.DataType
+    #: all fields are plain numeric arrays and `merge` is elementwise: fit for dense [slices x keys] stores
+    dense: bool = False
+
+    @abstractmethod
+    def lift(self, rows: Inputs, offsets: Array) -> Cells:
+        """One cell per segment of rows. Rows of a segment are in event order if the laws need it."""
+
+    def lift_groups(self, rows: Inputs, groups: Array, n: int) -> Cells:
+        """One cell per group 0..n-1; row i belongs to group groups[i], in any order.
+
+        The default sorts rows by group (stable) and lifts segments; commutative numeric aggregates
+        override it with a scatter loop.
+        """
+        from panes.aggregates.segments import sort_by_group
+
+        order, offsets = sort_by_group(groups, n)
+        return self.lift(rows.take(order), offsets)
+
+    @abstractmethod
+    def fold(self, cells: Cells, offsets: Array) -> Cells:
+        """Combine consecutive cells, left to right: one cell per segment of cells."""
+
+    def merge(self, a: Cells, b: Cells) -> Cells:
+        """Elementwise a[i] combined with b[i], a first."""
+        n = len(a)
+        index = np.arange(2 * n).reshape(2, n).T.ravel()
+        return self.fold(Cells.concat([a, b]).take(index), np.arange(0, 2 * n + 1, 2))
+
+    def invert(self, a: Cells, b: Cells) -> Cells:
+        """Elementwise a[i] with b[i] taken out again; only if laws.invertible."""
+        raise TypeError(f"{type(self).__name__} is not invertible")
+
+    @abstractmethod
+    def empty(self, n: int) -> Cells:
+        """n identity cells."""
+
+    @abstractmethod
+    def lower(self, cells: Cells) -> pa.Array:
+        """Results, null where SQL says null."""
+
+    def lower_ranges(self, cells: Cells, index: Array | None, offsets: Array) -> pa.Array:
+        """Result of each range of cells: cells[index[offsets[i]:offsets[i+1]]], in that order.
+
+        `index` None means cells are already in order. Holistic aggregates select across sorted runs
+        here instead of merging them.
+        """
+        if index is not None:
+            cells = cells.take(index)
+        return self.lower(self.fold(cells, offsets))

@@ -1,0 +1,94 @@
+"""Aggregates whose partial is a few independent fields, each combined by one NumPy function.
+
+Count, sum, average, min, max, product and geometric mean are all of this form, so folding, merging and
+identities are written once. The last field always says whether the partial holds any value.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from panes.aggregates.base import Array, BoundAggregate, Cells, Column, Field, Inputs, Laws
+from panes.aggregates.segments import compress, segment_count, segment_reduce
+
+
+@dataclass(frozen=True)
+class Part:
+    """One field: its name and types, and the function and identity that combine it."""
+
+    name: str
+    type: pa.DataType
+    dtype: np.dtype
+    ufunc: np.ufunc
+    identity: Any
+
+
+def count_part(name: str = "n") -> Part:
+    return Part(name, pa.int64(), np.dtype(np.int64), np.add, 0)
+
+
+def some_part() -> Part:
+    return Part("some", pa.bool_(), np.dtype(bool), np.logical_or, False)
+
+
+class Fieldwise(BoundAggregate):
+    """Fold and merge field by field. Subclasses lift rows and lower cells."""
+
+    parts: tuple[Part, ...]
+
+    def __init__(self, parts: tuple[Part, ...], laws: Laws, out_type: pa.DataType) -> None:
+        self.parts = parts
+        self.laws = laws
+        self.out_type = out_type
+        self.fields = tuple(Field(p.name, p.type) for p in parts)
+        self.dense = all(p.dtype.kind != "O" for p in parts)
+
+    @abstractmethod
+    def lift(self, rows: Inputs, offsets: Array) -> Cells: ...
+
+    def fold(self, cells: Cells, offsets: Array) -> Cells:
+        fields = cells.fields
+        if not self.dense:
+            # Objects have no identity that NumPy could reduce with, so only filled cells take part.
+            index, offsets = compress(fields[-1] != 0, offsets)
+            fields = tuple(f[index] for f in fields)
+        return Cells(
+            tuple(
+                segment_reduce(p.ufunc, f, offsets, p.identity)
+                for p, f in zip(self.parts, fields, strict=True)
+            )
+        )
+
+    def merge(self, a: Cells, b: Cells) -> Cells:
+        if not self.dense:
+            return super().merge(a, b)
+        return Cells(tuple(p.ufunc(x, y) for p, x, y in zip(self.parts, a.fields, b.fields, strict=True)))
+
+    def empty(self, n: int) -> Cells:
+        return Cells(tuple(np.full(n, p.identity, p.dtype) for p in self.parts))
+
+
+def present_count(column: Column, offsets: Array) -> Array:
+    """Values that are not null, per segment."""
+    if column.valid is None:
+        return np.diff(offsets)
+    return segment_count(column.valid, offsets)
+
+
+def masked(column: Column, identity: Any) -> Array:
+    """Values with nulls replaced by an identity."""
+    if column.valid is None:
+        return column.values
+    return np.where(column.valid, column.values, np.asarray(identity, column.values.dtype))
+
+
+def present_rows(column: Column, groups: Array) -> tuple[Array, Array]:
+    """(values, groups) of the rows that are not null."""
+    if column.valid is None:
+        return column.values, groups
+    return column.values[column.valid], groups[column.valid]

@@ -1,0 +1,90 @@
+"""Reductions and sorts over segments: segment i is rows offsets[i]:offsets[i + 1], possibly empty.
+
+All of it is NumPy at memory speed for segments in order; only sorting rows by group goes through a
+compiled loop, and only for inputs large enough to be worth the import of Numba.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from panes.aggregates.base import Array, Inputs
+
+#: Below this many rows NumPy is fast enough, and importing Numba (0.3 s) is never worth it.
+SMALL = 4096
+
+
+def segment_reduce(ufunc: np.ufunc, values: Array, offsets: Array, identity: Any) -> Array:
+    """Reduce each segment of `values`; empty segments give `identity`. The dtype is that of `values`."""
+    n = len(offsets) - 1
+    starts = offsets[:-1]
+    filled = offsets[1:] > starts
+    stop = offsets[-1] if n else 0
+    if len(values) != stop:
+        values = values[:stop]
+    if n and filled.all():
+        return ufunc.reduceat(values, starts, dtype=values.dtype)
+    out = np.empty(n, values.dtype)
+    out[:] = identity
+    if filled.any():
+        # The next filled segment starts where this one stops, so reduceat sees the same segments.
+        out[filled] = ufunc.reduceat(values, starts[filled], dtype=values.dtype)
+    return out
+
+
+def segment_count(flags: Array, offsets: Array) -> Array:
+    """How many of `flags` are set in each segment."""
+    if len(offsets) - 1 <= 64:
+        bounds = offsets.tolist()
+        return np.array([np.count_nonzero(flags[a:b]) for a, b in pairwise(bounds)], np.int64)
+    return np.diff(positions_of(flags, offsets))
+
+
+def positions_of(flags: Array, offsets: Array) -> Array:
+    """The offsets of the same segments once only the flagged rows are kept."""
+    before = np.zeros(len(flags) + 1, np.int64)
+    np.cumsum(flags, out=before[1:])
+    return before[offsets]
+
+
+def compress(flags: Array, offsets: Array) -> tuple[Array, Array]:
+    """Keep flagged rows only: (their indexes, the offsets of the segments among them)."""
+    first, stop = offsets[0], offsets[-1]
+    kept = positions_of(flags, offsets)
+    return np.flatnonzero(flags[first:stop]) + first, kept - kept[0]
+
+
+def segment_ids(offsets: Array) -> Array:
+    """The number of the segment that each row from offsets[0] on lies in."""
+    return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+
+
+def offsets_of(lengths: Array) -> Array:
+    """Offsets of consecutive segments of these lengths."""
+    out = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=out[1:])
+    return out
+
+
+def sort_by_group(groups: Array, n: int) -> tuple[Array, Array]:
+    """Stable order of rows by group, and the offsets of groups 0..n-1 in it."""
+    if len(groups) < SMALL:
+        order = np.argsort(groups, kind="stable")
+        return order, offsets_of(np.bincount(groups, minlength=n))
+    from panes.aggregates import kernels
+
+    return kernels.counting_sort(groups, n)
+
+
+def rows_by_group(rows: Inputs, groups: Array, n: int) -> tuple[Inputs, Array]:
+    """Argument columns sorted by group, and the offsets of the groups.
+
+    Times and arrival numbers are left out: this is for aggregates that don't look at them, and moving them
+    would cost as much as a column each.
+    """
+    order, offsets = sort_by_group(groups, n)
+    nothing = np.empty(0, np.int64)
+    return Inputs(tuple(c.take(order) for c in rows.columns), nothing, nothing, len(order)), offsets

@@ -1,0 +1,210 @@
+"""Sums and averages: exact for integers and decimals, float64 for floats.
+
+Integer sums are exact whatever the order of combination: 64-bit inputs are kept as two halves that can't
+overflow, so only a *result* beyond int64 is an error, never a partial. That makes them invertible even
+by prefix sums. Float sums are not exactly invertible and say so.
+"""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_UP, Context, Decimal, localcontext
+
+import numpy as np
+import pyarrow as pa
+
+from panes.aggregates.base import Array, Cells, Inputs, Laws
+from panes.aggregates.columns import arrow_from_values
+from panes.aggregates.fieldwise import Fieldwise, Part, count_part, masked, present_count, present_rows
+from panes.aggregates.segments import SMALL, compress, segment_reduce
+from panes.aggregates.types import kind_of
+from panes.errors import DataError
+
+_FLOAT = np.dtype(np.float64)
+_INT = np.dtype(np.int64)
+_LOW = (1 << 32) - 1
+_EXACT = Context(prec=100, rounding=ROUND_HALF_UP)
+INVERTIBLE = Laws(invertible=True)
+
+
+def total_of(argument: str, type: pa.DataType, *, mean: bool) -> Total:
+    """The sum, or the mean, of an argument of this numeric type."""
+    kind = kind_of(type)
+    if kind == "float":
+        return FloatTotal((float_sum_part(), count_part()), Laws(), pa.float64(), mean)
+    if kind == "decimal":
+        exact = pa.decimal128(38, type.scale)
+        out = pa.decimal128(min(38, type.precision + 4), min(38, type.scale + 4)) if mean else exact
+        part = Part("sum", exact, np.dtype(object), np.add, Decimal(0))
+        return DecimalTotal((part, count_part()), INVERTIBLE, out, mean)
+    out = pa.float64() if mean else pa.int64()
+    if type.bit_width < 64:
+        part = Part("sum", pa.int64(), _INT, np.add, 0)
+        return NarrowTotal((part, count_part()), INVERTIBLE, out, mean)
+    return WideTotal((count_part("high"), count_part("low"), count_part()), INVERTIBLE, out, mean, argument)
+
+
+def float_sum_part() -> Part:
+    return Part("sum", pa.float64(), _FLOAT, np.add, 0.0)
+
+
+def as_float(values: Array) -> Array:
+    """Numbers of any kind (decimals too) in float64."""
+    return values.astype(_FLOAT, copy=False)
+
+
+class Total(Fieldwise):
+    """A sum and the number of its values; lowered to the sum itself or to the mean."""
+
+    def __init__(self, parts: tuple[Part, ...], laws: Laws, out_type: pa.DataType, mean: bool) -> None:
+        super().__init__(parts, laws, out_type)
+        self.mean = mean
+
+    def lower(self, cells: Cells) -> pa.Array:
+        sums, n = cells.fields
+        some = n > 0
+        if self.mean:
+            sums = sums / np.maximum(n, 1)
+        return arrow_from_values(sums, some, self.out_type)
+
+
+class FloatTotal(Total):
+    def lift(self, rows: Inputs, offsets: Array) -> Cells:
+        (column,) = rows.columns
+        with np.errstate(invalid="ignore", over="ignore"):
+            sums = segment_reduce(np.add, as_float(masked(column, 0)), offsets, 0.0)
+        return Cells((sums, present_count(column, offsets)))
+
+    def fold(self, cells: Cells, offsets: Array) -> Cells:
+        with np.errstate(invalid="ignore", over="ignore"):
+            return super().fold(cells, offsets)
+
+    def merge(self, a: Cells, b: Cells) -> Cells:
+        with np.errstate(invalid="ignore", over="ignore"):
+            return super().merge(a, b)
+
+    def lift_groups(self, rows: Inputs, groups: Array, n: int) -> Cells:
+        values, groups = present_rows(rows.columns[0], groups)
+        return Cells(sums_by_group(as_float(values), groups, n))
+
+
+class NarrowTotal(Total):
+    """Integers of at most 32 bits: their int64 sum can't overflow within any number of rows held."""
+
+    def lift(self, rows: Inputs, offsets: Array) -> Cells:
+        (column,) = rows.columns
+        sums = segment_reduce(np.add, masked(column, 0).astype(_INT), offsets, 0)
+        return Cells((sums, present_count(column, offsets)))
+
+    def lift_groups(self, rows: Inputs, groups: Array, n: int) -> Cells:
+        values, groups = present_rows(rows.columns[0], groups)
+        return Cells(sums_by_group(values.astype(_INT), groups, n))
+
+    def invert(self, a: Cells, b: Cells) -> Cells:
+        return subtract(a, b)
+
+
+class WideTotal(Total):
+    """64-bit integers: the sum is high * 2^32 + low, both int64, so that no combination overflows."""
+
+    def __init__(
+        self, parts: tuple[Part, ...], laws: Laws, out_type: pa.DataType, mean: bool, argument: str
+    ) -> None:
+        super().__init__(parts, laws, out_type, mean)
+        self.argument = argument
+
+    def lift(self, rows: Inputs, offsets: Array) -> Cells:
+        (column,) = rows.columns
+        values = masked(column, 0)
+        if _sum_fits(values, len(values)):
+            sums = segment_reduce(np.add, values.astype(_INT, copy=False), offsets, 0)
+            high, low = _halves(sums)
+        else:
+            high = segment_reduce(np.add, (values >> 32).astype(_INT, copy=False), offsets, 0)
+            low = segment_reduce(np.add, (values & _LOW).astype(_INT, copy=False), offsets, 0)
+        return Cells((high, low, present_count(column, offsets)))
+
+    def lift_groups(self, rows: Inputs, groups: Array, n: int) -> Cells:
+        values, kept = present_rows(rows.columns[0], groups)
+        if not _sum_fits(values, len(values)):
+            return super().lift_groups(rows, groups, n)
+        sums, counts = sums_by_group(values.astype(_INT, copy=False), kept, n)
+        return Cells((*_halves(sums), counts))
+
+    def invert(self, a: Cells, b: Cells) -> Cells:
+        return subtract(a, b)
+
+    def lower(self, cells: Cells) -> pa.Array:
+        high, low, n = cells.fields
+        top = high + (low >> 32)
+        fits = (top >= -(1 << 31)) & (top < (1 << 31))
+        sums = (top << 32) | (low & _LOW)
+        if not self.mean:
+            if not fits.all():
+                raise DataError(
+                    f"sum of `{self.argument}` goes beyond the range of a 64-bit integer; "
+                    f"cast it to a decimal, for instance sum(cast({self.argument} as decimal(38,0)))"
+                )
+            return arrow_from_values(sums, n > 0, self.out_type)
+        means = np.where(fits, sums, high * float(1 << 32) + low) / np.maximum(n, 1)
+        return arrow_from_values(means, n > 0, self.out_type)
+
+
+class DecimalTotal(Total):
+    """Decimals, added as Python objects in a context wide enough to be exact."""
+
+    def lift(self, rows: Inputs, offsets: Array) -> Cells:
+        (column,) = rows.columns
+        values, counts = column.values, present_count(column, offsets)
+        if column.valid is not None:
+            index, offsets = compress(column.valid, offsets)
+            values = values[index]
+        with localcontext(_EXACT):
+            return Cells((segment_reduce(np.add, values, offsets, Decimal(0)), counts))
+
+    def fold(self, cells: Cells, offsets: Array) -> Cells:
+        with localcontext(_EXACT):
+            return super().fold(cells, offsets)
+
+    def invert(self, a: Cells, b: Cells) -> Cells:
+        with localcontext(_EXACT):
+            return subtract(a, b)
+
+    def lower(self, cells: Cells) -> pa.Array:
+        sums, n = cells.fields
+        if self.mean:
+            unit = Decimal(1).scaleb(-self.out_type.scale)
+            with localcontext(_EXACT):
+                means = [(s / c).quantize(unit) if c else None for s, c in zip(sums, n.tolist(), strict=True)]
+            sums = np.array([*means, None], object)[:-1]
+        return arrow_from_values(sums, n > 0, self.out_type)
+
+
+def _halves(sums: Array) -> tuple[Array, Array]:
+    """High and low 32 bits; reuses the memory of `sums`, fresh pages being dearer than the arithmetic."""
+    high = sums >> 32
+    return high, np.bitwise_and(sums, _LOW, out=sums)
+
+
+def _sum_fits(values: Array, n: int) -> bool:
+    """Whether a sum of up to n of these can't leave int64: a cheap bound, not the sum itself."""
+    if n == 0:
+        return True
+    return max(int(values.max()), -int(values.min())) * n < 1 << 63
+
+
+def sums_by_group(values: Array, groups: Array, n: int) -> tuple[Array, Array]:
+    """(sum, number of values) per group 0..n-1."""
+    sums, counts = np.zeros(n, values.dtype), np.zeros(n, np.int64)
+    if len(groups) < SMALL:
+        with np.errstate(invalid="ignore", over="ignore"):
+            np.add.at(sums, groups, values)
+        return sums, np.bincount(groups, minlength=n)
+    from panes.aggregates import kernels
+
+    kernels.sum_by_group(values, groups, sums, counts)
+    return sums, counts
+
+
+def subtract(a: Cells, b: Cells) -> Cells:
+    """Fields of a minus fields of b."""
+    return Cells(tuple(x - y for x, y in zip(a.fields, b.fields, strict=True)))

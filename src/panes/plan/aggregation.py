@@ -1,0 +1,276 @@
+"""Outputs of a query to aggregates and what is computed from them: "sum(a * b) / sum(b)".
+
+In: output names with SQL text or aggregate objects. Out: an `Aggregation`: the distinct aggregates, bound to
+the types of their arguments, and the `finish` step that turns their results into output columns (through
+DuckDB, and only if an output is more than one aggregate).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from panes.aggregates import by_name
+from panes.aggregates.base import Aggregate
+from panes.aggregates.registry import names as aggregate_names
+from panes.errors import ExpressionError, QueryError
+from panes.plan.dialect import PLAIN_CALLS, SCALAR_FUNCTIONS
+from panes.plan.expressions import Expression, Scope, column_node, parse, start_of
+from panes.plan.hints import did_you_mean, position
+from panes.plan.scalars import Scalars
+from panes.slicing.lane import Agg
+
+
+def is_aggregate(name: str) -> bool:
+    return name.lower() in aggregate_names()
+
+
+@dataclass(frozen=True)
+class Aggregation:
+    """What a query computes per window."""
+
+    aggs: tuple[Agg, ...]
+    #: every row expression that the aggregates read, by its text
+    inputs: Mapping[str, Expression]
+    #: output name -> expression over the names of `aggs`
+    outputs: Mapping[str, Expression]
+    post: Scalars
+    #: output name -> how it was written, or reads
+    written: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def direct(self) -> bool:
+        """Whether the aggregates are the output columns, in order, under their own names."""
+        return [e.column for e in self.outputs.values()] == [a.name for a in self.aggs] == list(self.outputs)
+
+    def finish(self, table: pa.Table) -> pa.Table:
+        """A table of results with aggregates, to one with outputs in their place."""
+        names = [a.name for a in self.aggs]
+        values = self.post.evaluate(table.select(names))
+        voids = table.column("void") if "void" in table.column_names else None
+        columns: dict[str, pa.ChunkedArray] = {}
+        for name in table.column_names:
+            if name not in names:
+                columns[name] = table.column(name)
+            elif name == names[0]:
+                for output, expression in self.outputs.items():
+                    column = values[output]
+                    if voids is not None and expression.column is None:
+                        # a void window has no values, whatever the expression makes of nulls
+                        column = pc.if_else(voids, pa.scalar(None, column.type), column)
+                    columns[output] = column
+        return pa.table(columns)
+
+
+def compile_aggregates(outputs: Mapping[str, str | Aggregate], scope: Scope) -> Aggregation:
+    """Split outputs into distinct aggregates and expressions over their results."""
+    return _Compiler(scope).compile(outputs)
+
+
+class _Compiler:
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._inputs: dict[str, Expression] = {}
+        self._found: list[tuple[Aggregate, tuple[str, ...]]] = []
+        self._text = ""
+
+    def compile(self, outputs: Mapping[str, str | Aggregate]) -> Aggregation:
+        trees: dict[str, exp.Expr] = {}
+        written: dict[str, str] = {}
+        for name, output in outputs.items():
+            if isinstance(output, Aggregate):
+                trees[name], written[name] = self._object(name, output), repr(output)
+            elif isinstance(output, str):
+                trees[name], written[name] = self._split(name, output), output
+            else:
+                raise QueryError(
+                    f"the aggregate {name!r} must be SQL text such as 'sum(x)', or an aggregate such as "
+                    f"pn.sum('x'); got {output!r}"
+                )
+        return self._bound(trees, written)
+
+    def _bound(self, trees: Mapping[str, exp.Expr], written: Mapping[str, str]) -> Aggregation:
+        types = Scalars(self._scope, self._inputs).types
+        names = self._names(trees)
+        aggs = []
+        for name, (aggregate, inputs) in zip(names, self._found, strict=True):
+            aggs.append(Agg(name, inputs, aggregate.bind([types[i] for i in inputs])))
+        scope = Scope(pa.schema([pa.field(a.name, a.bound.out_type) for a in aggs]))
+        expressions = {}
+        for output, tree in trees.items():
+            for column in list(tree.find_all(exp.Column)):
+                column.replace(column_node(names[int(column.name)]))
+            expressions[output] = scope.resolve(tree.this, written[output])
+        return Aggregation(tuple(aggs), self._inputs, expressions, Scalars(scope, expressions), written)
+
+    def _names(self, trees: Mapping[str, exp.Expr]) -> list[str]:
+        """A name for each aggregate: that of its output if each output is one, else how it reads."""
+        alone = [t.this.name for t in trees.values() if isinstance(t.this, exp.Column)]
+        if alone == [str(i) for i in range(len(self._found))] and len(alone) == len(trees):
+            return list(trees)
+        names: list[str] = []
+        for aggregate, _ in self._found:
+            name = repr(aggregate)
+            names.append(name if name not in names else f"{name} #{len(names)}")
+        return names
+
+    def _object(self, name: str, aggregate: Aggregate) -> exp.Expr:
+        try:
+            inputs = [self._scope.scalar(text) for text in aggregate.inputs]
+        except ExpressionError as error:
+            raise ExpressionError(f"{name}={aggregate!r}: {error}") from error
+        return exp.Paren(this=self._reference(aggregate, inputs))
+
+    def _split(self, name: str, text: str) -> exp.Expr:
+        """The tree of `text` in parentheses, each aggregate in it replaced by the number of the aggregate."""
+        self._text = text
+        root = exp.Paren(this=parse(text))
+        before = len(self._found)
+        used = self._replace(root)
+        if not used and len(self._found) == before:
+            raise ExpressionError(f"{name}={text!r} holds no aggregate; write for instance max({text})")
+        return exp.Paren(this=root.this.unnest())
+
+    def _replace(self, node: exp.Expr) -> bool:
+        """Replace aggregate calls below `node`; whether there were any."""
+        found = False
+        for child in list(node.iter_expressions()):
+            if self._is_call(child):
+                child.replace(self._call(child))
+                found = True
+            elif isinstance(child, exp.Column):
+                where = position(self._text, start_of(child))
+                raise ExpressionError(
+                    f"{child.sql()} must be inside an aggregate, {where}: a window has many rows; "
+                    f"write for instance max({child.sql()})"
+                )
+            elif isinstance(child, exp.Anonymous) and child.name.lower() not in PLAIN_CALLS:
+                where = position(self._text, start_of(child))
+                known = {*aggregate_names(), *SCALAR_FUNCTIONS}
+                raise ExpressionError(
+                    f"there is no function {child.name!r} {where}{did_you_mean(child.name, known)}"
+                )
+            else:
+                found |= self._replace(child)
+        return found
+
+    def _is_call(self, node: exp.Expr) -> bool:
+        inner = _bare(node)
+        return isinstance(inner, exp.Anonymous) and is_aggregate(inner.name)
+
+    def _call(self, node: exp.Expr) -> exp.Expr:
+        """An aggregate call: count(distinct x), sum(x) filter (where y), first(x) ignore nulls."""
+        condition = node.expression.this if isinstance(node, exp.Filter) else None
+        call = _bare(node)
+        for inner in call.find_all(exp.Anonymous):
+            if inner is not call and is_aggregate(inner.name):
+                where = position(self._text, start_of(inner))
+                raise ExpressionError(
+                    f"{inner.name} is inside {call.name}, {where}: aggregates can't be nested"
+                )
+        name, arguments = self._arguments(call)
+        inputs, options = _options(arguments)
+        expressions = [self._scope.resolve(tree, self._text) for tree in inputs]
+        if condition is not None:
+            expressions = [self._only_where(e, condition) for e in expressions or [_one()]]
+        try:
+            aggregate = by_name(name)(*(e.text for e in expressions), *options)
+        except TypeError as error:
+            where = position(self._text, start_of(call))
+            raise ExpressionError(f"{name} can't take these arguments {where}: {_plain(error)}") from error
+        return self._reference(aggregate, expressions)
+
+    def _arguments(self, call: exp.Anonymous) -> tuple[str, list[exp.Expr]]:
+        """The name of the aggregate and its arguments, without *, DISTINCT and Spark's flag to skip nulls."""
+        name, arguments = call.name.lower(), list(call.expressions)
+        where = position(self._text, start_of(call))
+        if name == "count" and len(arguments) == 1 and isinstance(arguments[0], exp.Star):
+            return name, []
+        if not arguments:
+            raise ExpressionError(f"{name} needs an argument, {where}")
+        if isinstance(arguments[0], exp.Distinct):
+            arguments = [*arguments[0].expressions, *arguments[1:]]
+            if name in ("min", "max"):
+                return name, arguments
+            if name != "count":
+                raise ExpressionError(f"{name}(DISTINCT ...) is not there, only count(DISTINCT x), {where}")
+            if len(arguments) != 1:
+                raise ExpressionError(f"count(DISTINCT ...) takes one expression, {where}")
+            return "count_distinct", arguments
+        if name in ("first", "last", "first_value", "last_value") and len(arguments) == 2:
+            if not (isinstance(arguments[1], exp.Boolean) and arguments[1].this):
+                raise ExpressionError(
+                    f"{name} always skips nulls, so its second argument can only be true, {where}"
+                )
+            arguments = arguments[:1]
+        return name, arguments
+
+    def _only_where(self, expression: Expression, condition: exp.Expr) -> Expression:
+        """The expression where the condition holds, else null, which every aggregate skips."""
+        where = self._scope.resolve(condition, self._text)
+        return Expression.of(
+            exp.Case(ifs=[exp.If(this=where.tree.copy(), true=expression.tree.copy())], default=None)
+        )
+
+    def _reference(self, aggregate: Aggregate, inputs: list[Expression]) -> exp.Expr:
+        """A stand-in for the result of an aggregate: a column named by its number. Equal ones share it."""
+        texts = tuple(e.text for e in inputs)
+        aggregate = _with_inputs(aggregate, texts)
+        for text, expression in zip(texts, inputs, strict=True):
+            self._inputs.setdefault(text, expression)
+        if (aggregate, texts) not in self._found:
+            self._found.append((aggregate, texts))
+        return column_node(str(self._found.index((aggregate, texts))))
+
+
+def _bare(node: exp.Expr) -> Any:
+    """A call without FILTER and IGNORE NULLS around it; aggregates skip nulls anyway."""
+    node = node.this if isinstance(node, exp.Filter) else node
+    return node.this if isinstance(node, exp.IgnoreNulls) else node
+
+
+def _options(arguments: list[exp.Expr]) -> tuple[list[exp.Expr], list[Any]]:
+    """Arguments that are expressions of the row, and constants after the first argument."""
+    inputs, options = arguments[:1], []
+    for argument in arguments[1:]:
+        constant = _constant(argument)
+        if constant is None:
+            inputs.append(argument)
+        else:
+            options.append(constant)
+    return inputs, options
+
+
+def _constant(node: exp.Expr) -> Any:
+    if isinstance(node, exp.Literal):
+        return node.this if node.is_string else (int(node.this) if node.is_int else float(node.this))
+    if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
+        return -_constant(node.this)
+    if isinstance(node, exp.Anonymous) and node.name.lower() == "array":
+        return [_constant(e) for e in node.expressions]
+    return None
+
+
+def _one() -> Expression:
+    return Expression.of(exp.Literal.number(1))
+
+
+def _with_inputs(aggregate: Aggregate, texts: tuple[str, ...]) -> Aggregate:
+    """The aggregate with its arguments in normal form, so that equal ones are found to be equal."""
+    if dataclasses.is_dataclass(aggregate) and any(
+        f.name == "inputs" and f.init for f in dataclasses.fields(aggregate)
+    ):
+        return dataclasses.replace(aggregate, inputs=texts)
+    return aggregate
+
+
+def _plain(error: TypeError) -> str:
+    """A TypeError of a call without Python's name for the function."""
+    _, _, rest = str(error).partition("() ")
+    return rest or str(error)

@@ -1,0 +1,169 @@
+"""Anything that holds rows to an Arrow table of the stream's schema.
+
+In: an Arrow table or batch, a pandas or Polars frame, a dict (one row, or columns), a list of dicts, or
+anything with an Arrow stream interface. Out: a `pa.Table` with exactly the schema's columns and types.
+Columns may come in another order, extra ones are ignored, and types may change where no value does
+(int32 to int64); anything else raises DataError naming the column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from panes.errors import DataError
+from panes.plan.casting import cast_column
+from panes.plan.hints import did_you_mean
+from panes.plan.types import canonical_type
+
+
+def conform(data: Any, schema: pa.Schema) -> pa.Table:
+    """`data` as a table of `schema`."""
+    if isinstance(data, pa.Table) and data.schema.equals(schema):
+        return data
+    if isinstance(data, Mapping) and not _is_columns(data):
+        return _from_rows([data], schema)
+    if isinstance(data, list | tuple) and _is_rows(data):
+        return _from_rows(data, schema)
+    table = to_table(data)
+    columns = []
+    for field in schema:
+        index = table.schema.get_all_field_indices(field.name)
+        if len(index) > 1:
+            raise DataError(f"the batch has {len(index)} columns named {field.name!r}")
+        if not index:
+            hint = did_you_mean(field.name, table.column_names)
+            raise DataError(f"the batch has no column {field.name!r}{hint}")
+        columns.append(cast_column(table.column(index[0]), field))
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def to_table(data: Any) -> pa.Table:
+    """`data` as an Arrow table with the columns and types it has of its own."""
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if isinstance(data, list | tuple) and _is_rows(data):
+        return _from_rows(data, infer_rows(data))
+    if isinstance(data, Mapping):
+        if not _is_columns(data):
+            return _from_rows([data], infer_rows([data]))
+        return _from_columns(data)
+    module = type(data).__module__.partition(".")[0]
+    try:
+        if module == "pandas" and hasattr(data, "columns"):
+            # None keeps a named index (often the time) and drops a plain numbering
+            return pa.Table.from_pandas(data, preserve_index=None).replace_schema_metadata(None)
+        if module == "polars" and hasattr(data, "collect"):
+            data = data.collect()
+        if hasattr(data, "__arrow_c_stream__"):
+            return pa.table(data)
+        if module == "polars" and hasattr(data, "to_arrow"):
+            return data.to_arrow()
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, ValueError) as error:
+        raise DataError(
+            f"the {type(data).__name__} can't be read as Arrow columns: {_first_line(error)}"
+        ) from error
+    raise DataError(
+        f"a batch must be an Arrow table or batch, a pandas or Polars frame, a dict or a list of dicts; "
+        f"got {_describe(data)}"
+    )
+
+
+def infer_rows(rows: Sequence[Mapping[str, Any]]) -> pa.Schema:
+    """The schema of a list of dicts: all keys in order of appearance, each with the type of its values."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    fields = []
+    for name in names:
+        try:
+            kind = pa.array([row.get(name) for row in rows]).type
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise DataError(
+                f"column {name!r} mixes types that don't go together: {_first_line(error)}"
+            ) from error
+        fields.append(pa.field(str(name), canonical_type(kind)))
+    return pa.schema(fields)
+
+
+def is_batch(data: Any) -> bool:
+    """Whether `data` is one batch of rows, as against a source of several."""
+    if isinstance(data, list | tuple):
+        return _is_rows(data)
+    if isinstance(data, pa.RecordBatchReader):
+        return False
+    return (
+        isinstance(data, pa.Table | pa.RecordBatch | Mapping)
+        or hasattr(data, "__arrow_c_stream__")
+        or type(data).__module__.partition(".")[0] in ("pandas", "polars")
+    )
+
+
+def _is_rows(data: Sequence[Any]) -> bool:
+    return not data or isinstance(data[0], Mapping)
+
+
+def _is_columns(data: Mapping[str, Any]) -> bool:
+    """Whether a dict holds columns (every value is a sequence) and not the values of one row."""
+    return (
+        bool(data)
+        and all(
+            isinstance(v, list | tuple | np.ndarray | pa.Array | pa.ChunkedArray) or hasattr(v, "__array__")
+            for v in data.values()
+        )
+        and not any(isinstance(v, np.generic) for v in data.values())
+    )
+
+
+def _from_columns(data: Mapping[str, Any]) -> pa.Table:
+    columns = {}
+    for name, values in data.items():
+        try:
+            columns[str(name)] = values if isinstance(values, pa.ChunkedArray) else pa.array(values)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+            raise DataError(f"column {name!r} can't be read: {_first_line(error)}") from error
+    lengths = {name: len(values) for name, values in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise DataError(f"columns must have the same length; got {lengths}")
+    return pa.table(columns)
+
+
+def _from_rows(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
+    """Dicts to columns. A key that a row lacks is null there, as in JSON."""
+    columns = []
+    for field in schema:
+        try:
+            values = [row.get(field.name) for row in rows]
+        except AttributeError:
+            odd = next(row for row in rows if not isinstance(row, Mapping))
+            raise DataError(f"every row must be a dict; got {_describe(odd)}") from None
+        columns.append(_column(values, field))
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _column(values: list[Any], field: pa.Field) -> pa.Array | pa.ChunkedArray:
+    try:
+        return pa.array(values, type=field.type)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+        return _column_by_cast(values, field)
+
+
+def _column_by_cast(values: list[Any], field: pa.Field) -> pa.ChunkedArray:
+    """Values that are not of the field's type at once, but perhaps of one that casts to it without loss."""
+    try:
+        found = pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+        raise DataError(f"column {field.name!r} must be {field.type}: {_first_line(error)}") from error
+    return cast_column(pa.chunked_array([found]), field)
+
+
+def _describe(data: Any) -> str:
+    text = repr(data)
+    return f"{type(data).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -1,0 +1,158 @@
+"""`query.explain()`: what a query will do and why, in words a newcomer understands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from panes.slicing.operator import SliceOperator
+from panes.slicing.row_lane import RowLane
+from panes.slicing.spec import MANUAL, OperatorSpec
+from panes.slicing.window_set import WindowSet
+from panes.slicing.workload import Workload
+from panes.units import Duration, TimeDomain
+from panes.windows.base import TIME, Bound, ContextClass, ContextFree
+
+_CLASSES = {
+    ContextClass.CONTEXT_FREE: "edges known in advance",
+    ContextClass.FORWARD_FREE: "edges decided by each row as it comes",
+    ContextClass.FORWARD_AWARE: "start found only when the end is there",
+    ContextClass.SESSION: "grows and merges with its rows",
+}
+#: How many edges are shown, and looked at to find the usual length of a slice.
+_SHOWN, _SAMPLE = 8, 4096
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The parts of an explanation; as text, all of them."""
+
+    stream: str
+    windows: tuple[tuple[str, str, str, str], ...]  # label, spec, measure, class
+    aggregates: tuple[tuple[str, str], ...]  # name, laws
+    workload: Workload
+    strategy: str
+    edges: str
+    sharing: str
+    amplification: str
+
+    def __str__(self) -> str:
+        width = max((len(label) for label, *_ in self.windows), default=0)
+        spec_width = max((len(spec) for _, spec, *_ in self.windows), default=0)
+        lines = [f"Stream      {self.stream}", "", "Windows"]
+        lines += [
+            f"  {label:<{width}}  {spec:<{spec_width}}  on {measure}; {kind}"
+            for label, spec, measure, kind in self.windows
+        ]
+        lines += ["", "Aggregates"]
+        name_width = max((len(name) for name, _ in self.aggregates), default=0)
+        lines += [f"  {name:<{name_width}}  {laws}" for name, laws in self.aggregates]
+        lines += ["", "Decisions"]
+        for step in self.workload.decisions:
+            lines.append(f"  {step.question:<38} {'yes' if step.answer else 'no':<4} {step.because}")
+        lines += [
+            "",
+            f"Strategy    {self.strategy}",
+            f"Slices      {self.edges}",
+            f"Sharing     {self.sharing}",
+            f"Row copies  {self.amplification}",
+        ]
+        return "\n".join(lines)
+
+    def _repr_pretty_(self, printer: object, cycle: bool) -> None:
+        printer.text(str(self))  # type: ignore[attr-defined]
+
+
+def explain(op: SliceOperator) -> Explanation:
+    """Explain a running operator, or a fresh one."""
+    spec = op.spec
+    bound = [(label, window, window.bind(spec.domain)) for label, window in op.windows.items()]
+    return Explanation(
+        _stream(spec),
+        tuple(
+            (label, repr(window), str(b.measure), f"{b.context.value} ({_CLASSES[b.context]})")
+            for label, window, b in bound
+        ),
+        tuple((a.name, _laws(a.bound.laws)) for a in spec.aggs),
+        op.workload,
+        _strategy(op),
+        _edges([b for _, _, b in bound], spec.domain, op.watermark),
+        _sharing(len(bound), len(spec.aggs)),
+        _amplification([(label, b) for label, _, b in bound]),
+    )
+
+
+def _stream(spec: OperatorSpec) -> str:
+    key = f"per {', '.join(spec.keys)}" if spec.keys else "no key"
+    if spec.watermark is None:
+        order = "declared in order: each row is its own watermark"
+    elif spec.watermark == MANUAL:
+        order = "the watermark moves only by advance()"
+    else:
+        order = f"waits {_span(spec.bound, spec.domain)} for rows out of order"
+    late = "" if spec.lateness is None else f"; then corrects for {_span(spec.lateness, spec.domain)}"
+    return f"time {spec.time}, {key}; {order}{late}"
+
+
+def _span(ticks: int, domain: TimeDomain) -> str:
+    return str(ticks) if domain.integer else str(Duration(ticks * domain.nanos_per_tick))
+
+
+def _laws(laws: object) -> str:
+    names = ("associative", "commutative", "invertible", "holistic")
+    return ", ".join(n if getattr(laws, n) else f"not {n}" for n in names if n != "holistic" or laws.holistic)  # type: ignore[attr-defined]
+
+
+def _strategy(op: SliceOperator) -> str:
+    parts = []
+    for lane in op._lanes:
+        store = lane.metrics().get("store", "auto")
+        if isinstance(lane, RowLane):
+            waits = "rows pass in event-time order" if op.spec.in_order else "rows wait for the watermark"
+            kept = f", the rows of the last {_span(op.spec.lateness, op.spec.domain)} are kept to correct results" if op.spec.lateness else ""
+            parts.append(f"row lane: {waits}, then become slices{kept} (store: {store})")
+        else:
+            parts.append(f"partial lane: slices keep partial aggregates only, in any order (store: {store})")
+    return "; ".join(parts)
+
+
+def _edges(windows: Sequence[Bound], domain: TimeDomain, watermark: int) -> str:
+    free = [w for w in windows if isinstance(w, ContextFree) and w.measure == TIME]
+    others = len(windows) - len(free)
+    driven = "" if not others else f"{others} window{'s' * (others > 1)} also cut{'s' * (others == 1)} where rows say so"
+    if not free:
+        return driven or "none"
+    from panes.slicing.lane import Query
+
+    known = WindowSet(TIME, [Query("", i, w) for i, w in enumerate(free)])
+    start = max(watermark, 0)
+    step = min(int(getattr(w, "slide", w.reach)) for w in free if w.reach < float("inf")) if free else 1
+    edges = known.edges(start - 1, start + step * _SAMPLE)
+    if len(edges) < 2:
+        return f"cut at {', '.join(map(str, edges))}" + (f"; {driven}" if driven else "")
+    usual = _span(int(np.median(np.diff(edges))), domain)
+    shown = ", ".join(_span(int(e) - start, domain) if e > start else "0" for e in edges[:_SHOWN])
+    text = f"cut where any window begins or ends: {shown}, ... (usual length {usual})"
+    return text + (f"; {driven}" if driven else "")
+
+
+def _sharing(windows: int, aggregates: int) -> str:
+    if windows == 1:
+        return f"one window; each row is lifted once for {aggregates} aggregate{'s' * (aggregates > 1)}"
+    return f"{windows} windows share one set of slices; each row is lifted once, not {windows} times"
+
+
+def _amplification(windows: Sequence[tuple[str, Bound]]) -> str:
+    copies = 0.0
+    for _, window in windows:
+        size, slide = getattr(window, "size", None), getattr(window, "slide", None)
+        step = getattr(window, "step", None)
+        if size and slide:
+            copies += size / slide
+        elif size and step:
+            copies += (size / step + 1) / 2
+        else:
+            copies += 1
+    return f"1 per row; one copy per window would make it {copies:,.4g}"

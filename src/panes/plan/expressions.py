@@ -1,0 +1,206 @@
+"""SQL text of one expression to a checked, resolved tree. No engine ever sees the text.
+
+In: text in Spark SQL, and the `Scope` of names it may use. Out: an `Expression`, whose tree holds only
+what `dialect` lists and whose columns all exist. `scalars` evaluates such trees; `aggregation` splits off
+aggregate calls first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import pyarrow as pa
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError, SqlglotError
+
+from panes.errors import ExpressionError
+from panes.plan.dialect import ALLOWED_NODES, PLAIN_CALLS, SCALAR_FUNCTIONS, PanesSQL
+from panes.plan.hints import did_you_mean, position
+
+MAX_LENGTH = 20_000
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A resolved scalar expression: its tree over columns that exist, and its text in one normal form."""
+
+    tree: exp.Expr = field(compare=False)
+    text: str
+
+    @property
+    def column(self) -> str | None:
+        """The name of the column, if the expression is nothing but a column."""
+        return self.tree.name if isinstance(self.tree, exp.Column) else None
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """Names of all columns the expression reads, each once."""
+        return tuple(dict.fromkeys(c.name for c in columns_of(self.tree)))
+
+    @classmethod
+    def of(cls, tree: exp.Expr) -> Expression:
+        bare = tree.unnest()
+        return cls(bare, bare.sql(dialect=PanesSQL, comments=False))
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The names an expression may use: the columns of the input, and columns derived from them."""
+
+    schema: pa.Schema
+    derived: Mapping[str, Expression] = field(default_factory=dict)
+    #: names that may be used; None: all of the schema and all derived ones
+    visible: tuple[str, ...] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        if self.visible is not None:
+            return self.visible
+        return tuple(dict.fromkeys((*self.schema.names, *self.derived)))
+
+    def scalar(self, text: str) -> Expression:
+        """Resolve a row expression. Text that is exactly the name of a column is that column."""
+        if isinstance(text, str) and text in self.names:
+            return self.named(text)
+        return self.resolve(parse(text), text)
+
+    def named(self, name: str) -> Expression:
+        if name in self.derived:
+            return self.derived[name]
+        return Expression.of(column_node(name))
+
+    def resolve(self, tree: exp.Expr, text: str) -> Expression:
+        """Check a parsed tree against the allow-list and the names; derived columns are written out."""
+        check_nodes(tree, text)
+        root = exp.Paren(this=tree.copy())
+        for column in list(columns_of(root)):
+            column.replace(self._column(column, text))
+        return Expression.of(root.this)
+
+    def _column(self, column: exp.Column, text: str) -> exp.Expr:
+        parts = [identifier.name for identifier in column.parts]
+        found = self._find(parts[0])
+        if found is None:
+            what = (
+                f"there is no column {parts[0]!r}"
+                if len(parts) == 1
+                else f"there is no column {'.'.join(parts)!r}"
+            )
+            raise ExpressionError(
+                f"{what} {position(text, start_of(column))}{did_you_mean(parts[0], self.names)}"
+            )
+        tree = self.named(found).tree.copy()
+        if not isinstance(tree, exp.Column | exp.Literal | exp.Func | exp.Paren):
+            tree = exp.Paren(this=tree)
+        for part in parts[1:]:
+            tree = exp.Dot(this=tree, expression=exp.to_identifier(part, quoted=True))
+        return tree
+
+    def _find(self, name: str) -> str | None:
+        """The column that `name` means: the exact one, or the only one that differs in case."""
+        if name in self.names:
+            return name
+        alike = [n for n in self.names if n.lower() == name.lower()]
+        if len(alike) > 1:
+            raise ExpressionError(
+                f"column {name!r} is ambiguous: {', '.join(map(repr, alike))} differ only in case; "
+                "write the name exactly"
+            )
+        return alike[0] if alike else None
+
+
+def parse(text: str) -> exp.Expr:
+    """Parse SQL text into a tree; the tree is not checked yet."""
+    if not isinstance(text, str):
+        raise ExpressionError(f"an expression must be SQL text; got {text!r}")
+    if not text.strip():
+        raise ExpressionError("an expression must not be empty")
+    if len(text) > MAX_LENGTH:
+        raise ExpressionError(f"an expression may have {MAX_LENGTH:,} characters; this one has {len(text):,}")
+    try:
+        return sqlglot.parse_one(text, dialect=PanesSQL, into=exp.Condition)
+    except ParseError as error:
+        raise ExpressionError(_parse_message(error, text)) from error
+    except SqlglotError as error:
+        raise ExpressionError(
+            f"{text!r} can't be read as SQL: a quote is not closed, or a sign is not known"
+        ) from error
+    except RecursionError as error:
+        raise ExpressionError(f"the expression {text[:80]!r}... is nested too deeply") from error
+
+
+def check_nodes(tree: exp.Expr, text: str) -> None:
+    """Raise ExpressionError for anything that is not on the allow-list, by name and position."""
+    for node in tree.walk():
+        if isinstance(node, exp.Anonymous):
+            _check_call(node, text)
+        elif type(node) not in ALLOWED_NODES or (isinstance(node, exp.In) and not node.expressions):
+            raise ExpressionError(f"{_describe(node)} can't be used here, {position(text, start_of(node))}")
+
+
+def columns_of(tree: exp.Expr) -> Iterator[exp.Column]:
+    return tree.find_all(exp.Column)
+
+
+def column_node(name: str) -> exp.Column:
+    return exp.Column(this=exp.to_identifier(name, quoted=not _PLAIN_NAME.match(name)))
+
+
+def start_of(node: exp.Expr) -> int | None:
+    """The offset in the text of the first sign of `node` that the parser has kept."""
+    starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]
+    return min(starts) if starts else None
+
+
+def _check_call(node: exp.Anonymous, text: str) -> None:
+    name = node.name.lower()
+    if name in PLAIN_CALLS:
+        fewest, most = PLAIN_CALLS[name]
+        if not fewest <= len(node.expressions) <= most:
+            raise ExpressionError(f"{name} takes {fewest} argument(s) {position(text, start_of(node))}")
+        return
+    from panes.plan.aggregation import is_aggregate
+
+    where = position(text, start_of(node))
+    if is_aggregate(name):
+        raise ExpressionError(
+            f"{name} is an aggregate and can't be used in an expression over single rows, {where}"
+        )
+    raise ExpressionError(f"there is no function {name!r} {where}{did_you_mean(name, SCALAR_FUNCTIONS)}")
+
+
+def _describe(node: exp.Expr) -> str:
+    if isinstance(node, exp.Subquery | exp.Select | exp.Exists | exp.In):
+        return "a subquery"
+    if isinstance(node, exp.Window):
+        return "OVER (the windows of the query take its place)"
+    names: dict[type[exp.Expr], str] = {
+        exp.Star: "*",
+        exp.Bracket: "an element of a list or map",
+        exp.Distinct: "DISTINCT",
+        exp.Filter: "FILTER (WHERE ...)",
+        exp.Where: "WHERE",
+        exp.Placeholder: "a placeholder",
+        exp.Parameter: "a parameter",
+        exp.HexString: "a hexadecimal literal",
+    }
+    return names.get(type(node), f"{type(node).__name__} syntax")
+
+
+def _parse_message(error: ParseError, text: str) -> str:
+    if not error.errors:
+        return f"{text!r} can't be read as an SQL expression"
+    first = error.errors[0]
+    rule = str(first["description"])
+    near = str(first.get("highlight") or "")
+    if "Required keyword" in rule or "No expression" in rule:
+        rule = "something is missing"
+    elif "Unexpected token" in rule:
+        rule = "this is not expected here"
+    at = f" at {near!r} (character {first['col']})" if near else ""
+    return f"{text!r} can't be read as an SQL expression: {rule}{at}"

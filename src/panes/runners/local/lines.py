@@ -1,0 +1,195 @@
+"""Text lines to rows: JSON (one object per line) and CSV, fast when all is well, exact when it isn't.
+
+In: bytes that hold whole records. Out: a table of the stream's schema; records that can't be read go to
+`Rejects` with their reason. A piece with a bad record is halved until the bad record stands alone, so the
+same parser decides in both cases and one bad line costs a few parses, not a slow path for all.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
+
+from panes.errors import DataError
+from panes.plan.batches import conform
+from panes.plan.types import canonical_schema
+from panes.runners.local.rejects import Rejects
+
+_NULL_AFTER_OBJECT = re.compile(rb"\}\s*null")
+
+
+class LineFormat(ABC):
+    """How records are written as text."""
+
+    #: whether a quoted value may hold line breaks, so that lines and records differ
+    quoted_breaks = False
+
+    @abstractmethod
+    def read(self, records: Sequence[bytes], schema: pa.Schema) -> pa.Table:
+        """All of `records` as a table of `schema`; raises on the first that does not fit."""
+
+    @abstractmethod
+    def infer(self, records: Sequence[bytes]) -> pa.Schema:
+        """The schema that `records` seem to have."""
+
+    def parse(self, records: Sequence[bytes], schema: pa.Schema, rejects: Rejects) -> pa.Table:
+        """The rows of `records` in order, without those that go to `rejects`."""
+        if not records:
+            return schema.empty_table()
+        try:
+            return self.read(records, schema)
+        except (pa.ArrowException, DataError, ValueError) as error:
+            if len(records) == 1:
+                rejects.add(_reason(error), records[0].decode("utf-8", "replace"))
+                return schema.empty_table()
+        middle = len(records) // 2
+        halves = [self.parse(part, schema, rejects) for part in (records[:middle], records[middle:])]
+        return pa.concat_tables(halves)
+
+
+class JsonLines(LineFormat):
+    """One JSON object per line. Keys that are missing are null; unknown keys are ignored."""
+
+    def read(self, records: Sequence[bytes], schema: pa.Schema) -> pa.Table:
+        text = b"\n".join(records)
+        # the fast reader turns decimals into floats, and crashes on a null after an object
+        if any(pa.types.is_decimal(f.type) for f in schema) or _NULL_AFTER_OBJECT.search(text):
+            return self._read_exactly(records, schema)
+        if not all(record.startswith(b"{") and record.endswith(b"}") for record in map(bytes.strip, records)):
+            raise DataError("not one JSON object in a line")
+        text.decode("utf-8")  # the fast reader lets broken UTF-8 through
+        options = pyarrow.json.ParseOptions(
+            explicit_schema=_as_text(schema), unexpected_field_behavior="ignore"
+        )
+        table = _read_json(records, options)
+        if len(table) != len(records):
+            raise DataError("not one JSON object in a line")
+        return conform(table, schema)
+
+    def _read_exactly(self, records: Sequence[bytes], schema: pa.Schema) -> pa.Table:
+        rows = [json.loads(record, parse_float=Decimal) for record in records]
+        if not all(isinstance(row, dict) for row in rows):
+            raise DataError("not one JSON object in a line")
+        return conform(rows, schema)
+
+    def infer(self, records: Sequence[bytes]) -> pa.Schema:
+        """Looks at the records that are objects; the others will be rejected anyway."""
+        objects = [r for r in map(bytes.strip, records) if _is_object(r)]
+        try:
+            return _read_json(objects, None).schema if objects else pa.schema([])
+        except pa.ArrowInvalid as error:
+            raise DataError(f"the first lines have no common schema, so give schema=: {error}") from error
+
+
+class CsvLines(LineFormat):
+    """Comma-separated values; `names` are the columns of the text, in order."""
+
+    quoted_breaks = True
+
+    def __init__(self, names: Sequence[str], *, delimiter: str = ",") -> None:
+        self.names = list(names)
+        self.delimiter = delimiter
+
+    def read(self, records: Sequence[bytes], schema: pa.Schema) -> pa.Table:
+        if any(not record.strip() for record in records):
+            raise DataError("an empty line")
+        kinds = {f.name: f.type for f in _as_text(schema) if f.name in self.names}
+        table = self._table(records, kinds)
+        if len(table) != len(records):
+            raise DataError("a quote that is not closed")
+        missing = [name for name in schema.names if name not in self.names]
+        for name in missing:
+            raise DataError(f"the text has no column {name!r}")
+        return conform(table, schema)
+
+    def infer(self, records: Sequence[bytes]) -> pa.Schema:
+        """Looks at the records that have a value for each column; the others will be rejected anyway."""
+        return self._table(records, {}, skip=True).schema
+
+    def _table(
+        self, records: Sequence[bytes], kinds: dict[str, pa.DataType], *, skip: bool = False
+    ) -> pa.Table:
+        return pyarrow.csv.read_csv(
+            io.BytesIO(b"\n".join(records) + b"\n"),
+            read_options=pyarrow.csv.ReadOptions(column_names=self.names, use_threads=False),
+            parse_options=pyarrow.csv.ParseOptions(
+                delimiter=self.delimiter,
+                newlines_in_values=True,
+                invalid_row_handler=(lambda row: "skip") if skip else None,
+            ),
+            # an empty field is null, also in text columns; a quoted empty one is an empty text
+            convert_options=pyarrow.csv.ConvertOptions(
+                column_types=kinds, strings_can_be_null=True, quoted_strings_can_be_null=False
+            ),
+        )
+
+
+def split_records(data: bytes, *, quoted_breaks: bool, last: bool) -> tuple[list[bytes], bytes]:
+    """Whole records of `data`, and the bytes of the record that is not complete yet.
+
+    With `last` there are no more bytes to come, so the rest is a record too.
+    """
+    lines = data.split(b"\n")
+    rest = lines.pop()
+    if quoted_breaks and b'"' in data:
+        lines, rest = _join_quoted(lines, rest)
+    records = [line[:-1] if line.endswith(b"\r") else line for line in lines]
+    if last and rest:
+        records.append(rest[:-1] if rest.endswith(b"\r") else rest)
+        rest = b""
+    return [record for record in records if record.strip()], rest
+
+
+def _join_quoted(lines: list[bytes], rest: bytes) -> tuple[list[bytes], bytes]:
+    """A line with an odd number of quotes goes on until the next such line."""
+    joined: list[bytes] = []
+    open_part: list[bytes] = []
+    for line in lines:
+        open_part.append(line)
+        if sum(part.count(b'"') for part in open_part) % 2 == 0:
+            joined.append(b"\n".join(open_part))
+            open_part = []
+    return joined, b"\n".join([*open_part, rest])
+
+
+def complete_types(inferred: pa.Schema) -> pa.Schema:
+    """An inferred schema in canonical types; a column without any value is taken as text."""
+    canonical = canonical_schema(inferred)
+    return pa.schema(
+        [pa.field(f.name, pa.string() if pa.types.is_null(f.type) else f.type) for f in canonical]
+    )
+
+
+def _is_object(record: bytes) -> bool:
+    try:
+        return isinstance(json.loads(record), dict)
+    except ValueError:
+        return False
+
+
+def _read_json(records: Sequence[bytes], parse: pyarrow.json.ParseOptions | None) -> pa.Table:
+    data = b"\n".join(records) + b"\n"
+    # one block: a block ends inside a record when it is smaller than the record
+    read = pyarrow.json.ReadOptions(use_threads=False, block_size=max(len(data) + 1, 1 << 16))
+    return pyarrow.json.read_json(io.BytesIO(data), read_options=read, parse_options=parse)
+
+
+def _as_text(schema: pa.Schema) -> pa.Schema:
+    """Times are read as text first: with or without a zone, `conform` then takes both."""
+    temporal = (pa.types.is_timestamp, pa.types.is_date)
+    return pa.schema(
+        [pa.field(f.name, pa.string() if any(t(f.type) for t in temporal) else f.type) for f in schema]
+    )
+
+
+def _reason(error: Exception) -> str:
+    text = str(error).strip().splitlines()
+    return f"malformed line ({text[0] if text else type(error).__name__})"

@@ -1,0 +1,113 @@
+"""Drives an operator over a source in this process.
+
+In: a plan and a source. Out: results as they become due, then what was late and what it cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from panes.plan.query import QueryPlan
+from panes.runners.local.progress import ProgressBar
+from panes.runners.local.rejects import Rejects
+from panes.runners.local.source import Source
+from panes.runners.local.trace import Trace
+from panes.slicing.operator import SliceOperator
+from panes.slicing.results import Result
+from panes.slicing.spec import MANUAL
+
+
+def make_operator(
+    plan: QueryPlan, *, restore: bytes | Sequence[bytes] | None = None, store: str = "auto"
+) -> SliceOperator:
+    """An operator for the plan, empty or as it was when a snapshot (or its parts by key group) was taken."""
+    operator = SliceOperator(plan.operator_spec(store=store))
+    return operator if restore is None else operator.restore(restore)
+
+
+class Run:
+    """One run of a query over its data."""
+
+    def __init__(
+        self, plan: QueryPlan, source: Source, *, progress: bool | None = None, trace: bool = False
+    ) -> None:
+        self.plan = plan
+        self.operator = make_operator(plan)
+        self.rejects = Rejects()
+        self.finished = False
+        self.repeatable = source.repeatable
+        self.trace = Trace(_bound(plan)) if trace else None
+        self._batches = source.batches(self.rejects)
+        self._bar = ProgressBar(source.rows, progress)
+        self._rows = 0
+        self._results = 0
+        self.given: pa.Table | None = None
+
+    def results(self) -> Iterator[Result]:
+        """Results as they become due; the run goes on as far as they are asked for."""
+        try:
+            for table in self._batches:
+                result = self.operator.push(table)
+                if self.trace is not None:
+                    self.trace.see(_times(table, self.plan))
+                    self.trace.reached(self.operator.watermark)
+                yield self._count(result, len(table))
+            yield self._count(self.operator.finish(), 0)
+            self.finished = True
+        finally:
+            self._bar.close(self._rows, self._facts)
+
+    def table(self) -> pa.Table:
+        """Run to the end; all results as one table."""
+        parts = [result.table for result in self.results()]
+        filled = [part for part in parts if part.num_rows]
+        self.given = pa.concat_tables(filled).combine_chunks() if filled else parts[-1]
+        return self.given
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Run as far as results are asked for; each as a dict. None is kept: the stream may have no end."""
+        for result in self.results():
+            yield from result.rows()
+
+    def late(self) -> pa.Table:
+        """Rows that no result uses, then lines that could not be read, with their reasons."""
+        late = self.operator.late
+        if not self.rejects.reasons:
+            return late
+        return pa.concat_tables([late, self.rejects.table(self.plan.stream.schema).cast(late.schema)])
+
+    def metrics(self) -> Any:
+        """What the operator has counted, and how many lines could not be read."""
+        counted = self.operator.metrics
+        return type(counted)({**counted, "rows_rejected": self.rejects.count})
+
+    def _count(self, result: Result, rows: int) -> Result:
+        self._rows += rows
+        self._results += len(result)
+        self._bar.update(self._rows, self._facts)
+        return result
+
+    def _facts(self) -> str:
+        """Watermark, results and late rows, for the progress bar."""
+        late = self.operator.metrics["rows_late"] + self.rejects.count
+        reached = self.operator.watermark
+        domain = self.plan.stream.domain
+        shown = (
+            "-" if abs(reached) > 2**62 else str(reached if domain.integer else domain.to_datetime(reached))
+        )
+        return f"watermark {shown}, {self._results:,} results, {late:,} late"
+
+
+def _bound(plan: QueryPlan) -> int | None:
+    """How far the watermark stays behind the newest row, if that is fixed."""
+    watermark = plan.stream.watermark
+    return None if watermark == MANUAL else int(watermark or 0)
+
+
+def _times(table: pa.Table, plan: QueryPlan) -> np.ndarray:
+    column = table.column(plan.stream.time).drop_null()
+    return column.cast(pa.int64()).to_numpy()

@@ -1,0 +1,130 @@
+"""A TCP socket as a source: text lines, as JSON objects or CSV, until the other side closes.
+
+In: bytes from host and port. Out: a batch whenever enough lines are there or `wait` has passed. Lines that
+can't be read are rejected with their reason; they never end the run.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from panes.errors import DataError, QueryError
+from panes.plan.types import arrow_schema
+from panes.runners.local.lines import CsvLines, JsonLines, LineFormat, split_records
+from panes.runners.local.rejects import Rejects
+from panes.runners.local.source import Source
+
+#: A line longer than this is rejected: a peer that never ends its line must not fill the memory.
+MAX_LINE = 16 << 20
+_READ = 1 << 18
+
+
+class SocketSource(Source):
+    """Lines from a TCP connection."""
+
+    repeatable = False
+
+    def __init__(
+        self, host: str, port: int, form: LineFormat, schema: pa.Schema, *, wait: float, timeout: float | None
+    ) -> None:
+        self.schema = schema
+        self._address = (host, port)
+        self._form = form
+        self._wait = wait
+        self._timeout = timeout
+
+    def read(self, rejects: Rejects) -> Iterator[pa.Table]:
+        try:
+            connection = socket.create_connection(self._address, timeout=self._timeout)
+        except OSError as error:
+            raise DataError(f"{self} can't be reached: {error}") from error
+        with connection:
+            yield from self._tables(connection, rejects)
+
+    def _tables(self, connection: socket.socket, rejects: Rejects) -> Iterator[pa.Table]:
+        rest = b""
+        skipping = False  # inside a line that is too long
+        for piece, ended in self._pieces(connection):
+            if skipping:
+                _, newline, piece = piece.partition(b"\n")
+                skipping = not newline
+            records, rest = split_records(rest + piece, quoted_breaks=self._form.quoted_breaks, last=ended)
+            if len(rest) > MAX_LINE:
+                rejects.add(f"line longer than {MAX_LINE:,} bytes", rest[:1000].decode("utf-8", "replace"))
+                rest, skipping = b"", True
+            if records:
+                table = self._form.parse(records, self.schema, rejects)
+                if len(table):
+                    yield table
+
+    def _pieces(self, connection: socket.socket) -> Iterator[tuple[bytes, bool]]:
+        """(bytes, ended): what came within `wait` seconds, or as soon as there is plenty."""
+        parts: list[bytes] = []
+        size = 0
+        due = time.monotonic() + self._wait
+        while True:
+            left = due - time.monotonic() if parts else self._timeout
+            data = (
+                None
+                if parts and left is not None and left <= 0
+                else self._receive(connection, left, bool(parts))
+            )
+            if data:
+                if not parts:
+                    due = time.monotonic() + self._wait
+                parts.append(data)
+                size += len(data)
+            ended = data == b""
+            if ended or data is None or size >= _READ * 4:
+                yield b"".join(parts), ended
+                parts, size = [], 0
+            if ended:
+                return
+
+    def _receive(self, connection: socket.socket, seconds: float | None, waiting: bool) -> bytes | None:
+        """Bytes, b"" when the other side has closed, None when time is up while rows are waiting."""
+        connection.settimeout(seconds)
+        try:
+            return connection.recv(_READ)
+        except TimeoutError as error:
+            if waiting:
+                return None
+            raise DataError(f"{self} has sent nothing for {self._timeout} s") from error
+        except OSError as error:
+            raise DataError(f"{self} broke off: {error}") from error
+
+    def __str__(self) -> str:
+        return f"socket {self._address[0]}:{self._address[1]}"
+
+
+def socket_source(
+    port: int,
+    *,
+    schema: Mapping[str, Any] | pa.Schema,
+    host: str = "127.0.0.1",
+    format: str = "json",
+    wait: float = 0.1,
+    timeout: float | None = None,
+) -> SocketSource:
+    """Rows as text lines from a TCP socket, as data of a stream; ends when the other side closes.
+
+    `format` is "json" (an object per line) or "csv" (values in the order of `schema`, no header). `wait` is
+    how many seconds rows may wait for others to form a batch; `timeout` is how long the socket may be silent
+    (None: for ever).
+    """
+    if isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536:
+        raise QueryError(f"port must be a number from 1 to 65535; got {port!r}")
+    if format not in ("json", "csv"):
+        raise QueryError(f"format must be 'json' or 'csv'; got {format!r}")
+    if not wait > 0:
+        raise QueryError(f"wait must be a positive number of seconds; got {wait!r}")
+    if timeout is not None and not timeout > 0:
+        raise QueryError(f"timeout must be a positive number of seconds, or None; got {timeout!r}")
+    columns = arrow_schema(schema)
+    form: LineFormat = JsonLines() if format == "json" else CsvLines(columns.names)
+    return SocketSource(host, port, form, columns, wait=wait, timeout=timeout)

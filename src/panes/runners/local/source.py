@@ -1,0 +1,48 @@
+"""The protocol of sources: something with a schema that gives batches, and says what it could not read."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from panes.errors import DataError
+from panes.runners.local.rejects import Rejects
+
+#: Rows per batch from data that is all there: large enough to hide the cost of a batch, small enough to
+#: stay in the processor's cache.
+BATCH_ROWS = 131_072
+
+
+class Source(ABC):
+    """Where the rows of an embedded run come from."""
+
+    schema: pa.Schema
+    #: how many rows there are in all, if that is known before reading
+    rows: int | None = None
+    #: whether `batches` can be called more than once
+    repeatable: bool = True
+    _spent: bool = False
+
+    def retype(self, name: str, kind: pa.DataType) -> None:
+        """Give one column another type; called before any batch is read."""
+        self.schema = pa.schema([pa.field(f.name, kind if f.name == name else f.type) for f in self.schema])
+
+    def batches(self, rejects: Rejects) -> Iterator[pa.Table]:
+        """Batches of `schema`, in order of arrival; text that can't be read goes to `rejects`."""
+        if self._spent and not self.repeatable:
+            raise DataError(
+                f"{self} can be read only once, and was read before; "
+                "give the stream a list, a table or a path, or keep the results"
+            )
+        self._spent = True
+        return self.read(rejects)
+
+    @abstractmethod
+    def read(self, rejects: Rejects) -> Iterator[pa.Table]:
+        """What `batches` gives, without the check that it is the first time."""
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """What the source is, in a few words."""

@@ -1,0 +1,118 @@
+"""Partials that grow at the end: cells of one aggregate in buffers with room to spare.
+
+Appending, cutting off the end and dropping from the front don't copy what stays, also for ragged fields.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from panes.aggregates.base import Cells, Ragged
+
+Array = np.ndarray
+
+
+class Buffer:
+    """An array with room at its end."""
+
+    def __init__(self, dtype: np.dtype) -> None:
+        self._data = np.empty(16, dtype)
+        self._head = 0
+        self._tail = 0
+
+    def __len__(self) -> int:
+        return self._tail - self._head
+
+    @property
+    def nbytes(self) -> int:
+        return self._data.nbytes
+
+    def view(self) -> Array:
+        return self._data[self._head : self._tail]
+
+    def append(self, values: Array) -> None:
+        n = len(self)
+        if self._tail + len(values) > len(self._data):
+            bigger = np.empty(2 * (n + len(values)), self._data.dtype)
+            bigger[:n] = self.view()
+            self._data, self._head, self._tail = bigger, 0, n
+        self._data[self._tail : self._tail + len(values)] = values
+        self._tail += len(values)
+
+    def truncate(self, length: int) -> None:
+        self._tail = self._head + length
+
+    def drop(self, count: int) -> None:
+        self._head += count
+
+
+class RaggedBuffer:
+    """Lists with room for more lists at the end."""
+
+    def __init__(self, dtype: np.dtype) -> None:
+        self._lengths = Buffer(np.dtype(np.int64))
+        self._values = Buffer(dtype)
+        self._view: Ragged | None = None
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    @property
+    def nbytes(self) -> int:
+        return self._lengths.nbytes + self._values.nbytes
+
+    def view(self) -> Ragged:
+        if self._view is None:
+            offsets = np.zeros(len(self) + 1, np.int64)
+            np.cumsum(self._lengths.view(), out=offsets[1:])
+            self._view = Ragged(offsets, self._values.view())
+        return self._view
+
+    def append(self, lists: Ragged) -> None:
+        self._view = None
+        self._lengths.append(np.diff(lists.offsets))
+        self._values.append(lists.values[lists.offsets[0] : lists.offsets[-1]])
+
+    def truncate(self, length: int) -> None:
+        stop = self.view().offsets[length]
+        self._view = None
+        self._lengths.truncate(length)
+        self._values.truncate(int(stop))
+
+    def drop(self, count: int) -> None:
+        first = self.view().offsets[count]
+        self._view = None
+        self._lengths.drop(count)
+        self._values.drop(int(first))
+
+
+class CellTable:
+    """Cells of one aggregate."""
+
+    def __init__(self, empty: Cells) -> None:
+        self._fields: list[Buffer | RaggedBuffer] = [
+            RaggedBuffer(f.values.dtype) if isinstance(f, Ragged) else Buffer(f.dtype) for f in empty.fields
+        ]
+
+    def __len__(self) -> int:
+        return len(self._fields[0])
+
+    @property
+    def nbytes(self) -> int:
+        return sum(f.nbytes for f in self._fields)
+
+    def view(self) -> Cells:
+        """All cells, without a copy; good until the table changes."""
+        return Cells(tuple(f.view() for f in self._fields))
+
+    def append(self, cells: Cells) -> None:
+        for buffer, field in zip(self._fields, cells.fields):
+            buffer.append(field)  # type: ignore[arg-type]
+
+    def truncate(self, length: int) -> None:
+        for buffer in self._fields:
+            buffer.truncate(length)
+
+    def drop(self, count: int) -> None:
+        for buffer in self._fields:
+            buffer.drop(count)

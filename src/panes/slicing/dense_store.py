@@ -1,0 +1,244 @@
+"""Partials as matrices [slices x keys], one per field: for aggregates of fixed size and keys that are mostly busy.
+
+Out-of-order rows update their slice in place. *Lazy*: a window folds its slices. *Eager*: it folds a few
+nodes of the tree above them. Windows that end together share what they have in common, and windows of
+several queries over the same slices are answered once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from panes.aggregates.base import BoundAggregate, Cells
+from panes.slicing.ring import Ring
+from panes.slicing.store import Answers, CellList, fold_equal, spread
+
+Array = np.ndarray
+
+#: Up to this many keys, windows are answered by one gather over all windows and keys; beyond, row by row.
+_FEW_KEYS = 64
+#: With `auto`, the tree is grown when windows are longer than this many slices and a call folds more cells than that.
+_LONG = 16
+_HEAVY = 1 << 14
+
+
+class DenseStore:
+    """Cells in a `Ring`: row = slice, column = key slot."""
+
+    def __init__(self, aggs: Sequence[BoundAggregate], *, keyed: bool, store: str) -> None:
+        self._aggs = tuple(aggs)
+        self._keyed = keyed
+        self._store = store
+        self._ring = Ring(aggs, columns=1, tree=store == "eager")
+        self._folded = 0
+
+    @property
+    def name(self) -> str:
+        return "dense, eager" if self._ring.tree else "dense, lazy"
+
+    @property
+    def combines(self) -> int:
+        return self._folded + self._ring.combines
+
+    @property
+    def nbytes(self) -> int:
+        return self._ring.nbytes
+
+    @property
+    def keys(self) -> int:
+        return self._ring.width
+
+    @property
+    def occupied(self) -> int:
+        return int(np.count_nonzero(self._ring.present[self._ring.rows(), : self._ring.width]))
+
+    def open(self, fresh: Array, total: int) -> None:
+        if len(fresh):
+            self._ring.open(fresh, total)
+
+    def drop(self, count: int) -> None:
+        self._ring.drop(count)
+
+    def merge(self, firsts: Array) -> None:
+        held = self.cells(None)
+        at = np.searchsorted(firsts, held.at, side="right") - 1
+        self._ring.clear()
+        self.open(np.arange(len(firsts)), len(firsts))
+        self.add(fold_equal(CellList(at, held.slots, held.cells), self._aggs))
+
+    # -- taking partials in ---------------------------------------------------------------------------
+
+    def add(self, delta: CellList) -> None:
+        ring = self._ring
+        if len(delta):
+            ring.widen(int(delta.slots.max()) + 1)
+        ring.fill(ring.rows())
+        where = ring.row(delta.at) * ring.columns + delta.slots
+        ring.present.reshape(-1)[where] = 1
+        for a, (agg, cells) in enumerate(zip(self._aggs, delta.cells)):
+            held = ring.flat(a)
+            merged = agg.merge(held.take(where), cells)
+            for field, value in zip(held.fields, merged.fields):
+                field[where] = value
+        self._folded += len(delta)
+        ring.touch(np.unique(delta.at))
+
+    def add_block(self, at: Array, keys: int, present: Array | None, cells: Sequence[Cells]) -> None:
+        """Partials of slices `at` for slots 0..keys-1, slice by slice; `present` says which hold rows (None: all)."""
+        ring = self._ring
+        ring.widen(keys)
+        for i, row in enumerate(ring.row(at).tolist()):
+            part = slice(i * keys, (i + 1) * keys)
+            block = [Cells(tuple(f[part] for f in c.fields)) for c in cells]
+            ring.write(row, keys, 1 if present is None else present[part], block)
+        ring.touch(at)
+
+    # -- windows --------------------------------------------------------------------------------------
+
+    def answer(self, lo: Array, hi: Array, news: Array) -> Answers:
+        # Windows over the same slices are answered once; those that end together lie together, shortest first.
+        order = np.lexsort((-lo, hi))
+        new = np.ones(len(lo), bool)
+        new[1:] = (lo[order][1:] != lo[order][:-1]) | (hi[order][1:] != hi[order][:-1])
+        distinct = np.empty(len(lo), np.int64)
+        distinct[order] = np.cumsum(new) - 1
+        start, end = lo[order[new]], hi[order[new]]
+        self._choose(start, end)
+        if not self._keyed:
+            return self._answer_all(start, end, distinct)
+        if self._ring.width <= _FEW_KEYS:
+            return self._answer_few(lo, hi, news)
+        return self._answer_many(start, end, distinct, self._news(lo, hi, news))
+
+    def _choose(self, start: Array, end: Array) -> None:
+        lengths = end - start
+        if self._store == "auto" and not self._ring.tree and len(lengths) and int(lengths.max()) > _LONG:
+            if int(lengths.sum()) * self._ring.width > _HEAVY:
+                self._ring.grow_tree()
+
+    def _answer_all(self, start: Array, end: Array, distinct: Array) -> Answers:
+        """Without keys: every window is one fold."""
+        rows, offsets = self._ring.cover(start, end)
+        self._folded += len(rows)
+        values = [agg.lower_ranges(self._ring.flat(a), rows, offsets) for a, agg in enumerate(self._aggs)]
+        if len(start) < len(distinct) or np.any(distinct[1:] < distinct[:-1]):
+            values = [v.take(pa.array(distinct)) for v in values]
+        n = len(distinct)
+        return Answers(np.arange(n), np.zeros(n, np.int64), tuple(values))
+
+    def _answer_few(self, lo: Array, hi: Array, news: Array) -> Answers:
+        """All windows and keys by one gather."""
+        keys = self._ring.width
+        index, offsets = self._index(lo, hi)
+        if np.array_equal(news, lo):
+            seen = self._seen(index, offsets)
+        else:
+            seen = self._seen(*self._index(news, hi))
+        self._folded += len(index)
+        chosen = np.flatnonzero(seen)
+        values = []
+        for a, agg in enumerate(self._aggs):
+            folded = agg.fold(self._ring.flat(a).take(index), offsets)
+            values.append(agg.lower(folded.take(chosen)))
+        return Answers(chosen // keys, chosen % keys, tuple(values))
+
+    def _index(self, lo: Array, hi: Array) -> tuple[Array, Array]:
+        """Flat indexes of the cells of each (range, key), and the offsets of these pairs among them."""
+        rows, offsets = self._ring.cover(lo, hi)
+        keys = self._ring.width
+        owner = np.repeat(np.arange(len(lo)), keys)
+        node, bounds = spread(offsets[:-1][owner], offsets[1:][owner])
+        key = np.repeat(np.tile(np.arange(keys), len(lo)), np.diff(bounds))
+        return rows[node] * self._ring.columns + key, bounds
+
+    def _seen(self, index: Array, offsets: Array) -> Array:
+        return _any(self._ring.present.reshape(-1)[index], offsets)
+
+    def _news(self, lo: Array, hi: Array, news: Array) -> dict[int, Array]:
+        """For windows that need rows in their last part: which keys have rows there."""
+        which = np.flatnonzero(news != lo)
+        if not len(which):
+            return {}
+        rows, offsets = self._ring.cover(news[which], hi[which])
+        present = self._ring.present[:, : self._ring.width]
+        return {
+            w: np.bitwise_or.reduce(present[rows[a:b]], axis=0)
+            for w, a, b in zip(which.tolist(), offsets[:-1].tolist(), offsets[1:].tolist())
+        }
+
+    def _answer_many(self, start: Array, end: Array, distinct: Array, news: dict[int, Array]) -> Answers:
+        """Window by window, each a few row-wise merges."""
+        grows = np.zeros(len(end), bool)  # out of the one before it, which ends together with it
+        grows[1:] = end[1:] == end[:-1]
+        rows, offsets = self._ring.cover(start, np.where(grows, np.roll(start, 1), end))
+        bounds, nodes = offsets.tolist(), rows.tolist()
+        folded: list[tuple[Array, list[Cells]]] = []
+        for i, more in enumerate(grows.tolist()):
+            part = nodes[bounds[i] : bounds[i + 1]]
+            folded.append(self._fold(part, folded[-1] if more else None))
+        every = np.arange(self._ring.width)
+        keys = [_slots(present, every) for present, _ in folded]
+        slots, parts = [], []
+        for w, i in enumerate(distinct.tolist()):
+            chosen = _slots(news[w], every) if w in news else keys[i]
+            slots.append(chosen)
+            parts.append([c if chosen is every else c.take(chosen) for c in folded[i][1]])
+        values = [agg.lower(Cells.concat([p[a] for p in parts])) for a, agg in enumerate(self._aggs)]
+        which = np.repeat(np.arange(len(slots)), [len(s) for s in slots])
+        return Answers(which, slots[0] if len(slots) == 1 else np.concatenate(slots), tuple(values))
+
+    def _fold(self, rows: list[int], before: tuple[Array, list[Cells]] | None) -> tuple[Array, list[Cells]]:
+        ring = self._ring
+        if before is None:
+            first, *rows = rows
+            before = ring.present[first, : ring.width], [ring.cells(a, first) for a in range(len(self._aggs))]
+        present, cells = before
+        for row in rows:
+            present = present | ring.present[row, : ring.width]
+            cells = [agg.merge(c, ring.cells(a, row)) for a, (agg, c) in enumerate(zip(self._aggs, cells))]
+        self._folded += len(rows) * ring.width
+        return present, cells
+
+    # -- one key, and everything ----------------------------------------------------------------------
+
+    def answer_one(self, slot: int, lo: Array, hi: Array) -> tuple[pa.Array, ...]:
+        self._ring.widen(slot + 1)
+        rows, offsets = self._ring.cover(lo, hi)
+        index = rows * self._ring.columns + slot
+        self._folded += len(index)
+        return tuple(agg.lower_ranges(self._ring.flat(a), index, offsets) for a, agg in enumerate(self._aggs))
+
+    def holds(self, slot: int, lo: Array, hi: Array) -> Array:
+        if slot >= self._ring.width:
+            return np.zeros(len(lo), bool)
+        at, offsets = spread(lo, hi)
+        return _any(self._ring.present[self._ring.row(at), slot], offsets)
+
+    def cells(self, slots: Array | None) -> CellList:
+        rows = self._ring.rows()
+        present = self._ring.present[rows, : self._ring.width]
+        if slots is not None:
+            wanted = np.zeros(self._ring.width, np.uint8)
+            wanted[slots[slots < self._ring.width]] = 1
+            present = present & wanted
+        at, slot = np.nonzero(present)
+        index = rows[at] * self._ring.columns + slot
+        return CellList(at, slot, tuple(self._ring.flat(a).take(index) for a in range(len(self._aggs))))
+
+
+def _slots(present: Array, every: Array) -> Array:
+    """The slots with rows; `every` itself if all have."""
+    seen = present.view(bool)
+    return every if seen.all() else np.flatnonzero(seen)
+
+
+def _any(flags: Array, offsets: Array) -> Array:
+    """Whether any flag of each segment is set; segments may be empty."""
+    out = np.zeros(len(offsets) - 1, bool)
+    filled = np.flatnonzero(offsets[1:] > offsets[:-1])
+    if len(filled):
+        out[filled] = np.bitwise_or.reduceat(flags, offsets[filled]) != 0
+    return out

@@ -1,0 +1,309 @@
+"""Which windows are due, as ranges of a slice table.
+
+`Due` is the list of them; `DueFinder` asks the context-free windows of each measure, for all keys at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from panes.slicing.key_state import KeyState
+from panes.slicing.lane import NO_TIME, Query
+from panes.slicing.slice_table import SliceIndex, SliceTable
+from panes.slicing.window_set import WindowSet
+from panes.windows.base import ALWAYS, NEVER, ROWS, TIME, Closed, CountBack, Measure
+
+Array = np.ndarray
+_UNKNOWN = -1
+
+
+@dataclass(frozen=True)
+class Due:
+    """Windows due: query, key, bounds, and the slices [i0, i1) and rows [start_pos, stop_pos) they hold."""
+
+    number: Array
+    slot: Array
+    start: Array  # event time, or NO_TIME
+    end: Array
+    lo: Array  # position or measure value, or NO_TIME / NaN
+    hi: Array
+    i0: Array
+    i1: Array
+    start_pos: Array
+    stop_pos: Array
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    @classmethod
+    def none(cls) -> Due:
+        return cls(*(np.empty(0, np.int64) for _ in fields(cls)))
+
+    @classmethod
+    def concat(cls, parts: Sequence[Due]) -> Due:
+        parts = [p for p in parts if len(p)]
+        if not parts:
+            return cls.none()
+        if len(parts) == 1:
+            return parts[0]
+        joined = []
+        for f in fields(cls):
+            columns = [getattr(p, f.name) for p in parts]
+            if any(c.dtype == np.float64 for c in columns):
+                columns = [np.where(c == NO_TIME, np.nan, c) if c.dtype == np.int64 else c for c in columns]
+            joined.append(np.concatenate(columns))
+        return cls(*joined)
+
+    @classmethod
+    def of_closed(cls, number: int, closed: Closed, on_time: bool) -> Due:
+        """Windows given by row positions. `on_time`: only their times are shown (sessions)."""
+        n = len(closed)
+        nothing = np.full(n, NO_TIME)
+        unknown = np.full(n, _UNKNOWN)
+        lo, hi = (nothing, nothing) if on_time else (closed.start_pos, closed.stop_pos)
+        end = np.where(closed.end == NEVER, NO_TIME, closed.end)
+        return cls(
+            np.full(n, number), closed.slots, closed.start, end, lo, hi, unknown, unknown,
+            closed.start_pos, closed.stop_pos,
+        )  # fmt: skip
+
+    @classmethod
+    def of_ranges(
+        cls, number: Array, slot: Array, i0: Array, i1: Array, *, start: Array | None = None,
+        end: Array | None = None, lo: Array | None = None, hi: Array | None = None,
+    ) -> Due:  # fmt: skip
+        """Windows given by their slices."""
+        none = np.full(len(number), NO_TIME)
+        unknown = np.full(len(number), _UNKNOWN)
+        return cls(
+            number, slot, none if start is None else start, none if end is None else end,
+            none if lo is None else lo, none if hi is None else hi, i0, i1, unknown, unknown,
+        )  # fmt: skip
+
+    def located(self, table: SliceTable) -> Due:
+        """Fill in slices for windows known by rows, and rows for windows known by slices."""
+        if not len(self):
+            return self
+        i0, i1 = self.i0, self.i1
+        by_rows = i0 == _UNKNOWN
+        if by_rows.any():
+            index = SliceIndex(table.slot, table.pos)
+            i0 = np.where(by_rows, index.at_or_after(self.slot, self.start_pos), i0)
+            i1 = np.where(by_rows, index.at_or_after(self.slot, self.stop_pos), i1)
+        start_pos, stop_pos, start = self.start_pos, self.stop_pos, self.start
+        if len(table):
+            filled = i1 > i0
+            first, final = np.where(filled, i0, 0), np.where(filled, i1 - 1, 0)
+            start_pos = np.where(by_rows, start_pos, np.where(filled, table.pos[first], _UNKNOWN))
+            stop_pos = np.where(by_rows, stop_pos, np.where(filled, table.stop[final], _UNKNOWN))
+            start = np.where(start == ALWAYS, np.where(by_rows, table.first[0][first], start), start)
+        return Due(self.number, self.slot, start, self.end, self.lo, self.hi, i0, i1, start_pos, stop_pos)
+
+    def take(self, index: Array) -> Due:
+        return Due(*(getattr(self, f.name)[index] for f in fields(self)))
+
+
+class DueFinder:
+    """Finds due windows of context-free kinds, on every measure, and "last k rows" windows."""
+
+    def __init__(
+        self,
+        sets: Mapping[Measure, WindowSet],
+        count_backs: Sequence[tuple[int, CountBack]],
+        dimensions: Sequence[str],
+        emit_empty: bool,
+    ) -> None:
+        self._sets = sets
+        self._count_backs = count_backs
+        self._dimension = {name: 1 + i for i, name in enumerate(dimensions)}
+        self._emit_empty = emit_empty
+
+    def by_rows(
+        self, table: SliceTable, slots: Array, before: tuple[Array, ...], keys: KeyState
+    ) -> Iterator[Due]:
+        """Windows on rows or columns that the rows just taken by `slots` complete."""
+        for measure, windows in self._sets.items():
+            if measure == ROWS:
+                stop = keys.rows_seen[slots]
+                yield self._on_positions(table, windows, slots, before[-1], stop, keys)
+            elif measure != TIME:
+                d = self._dimension[str(measure.column)]
+                yield self._on_values(table, windows, d, slots, before[d], keys.last[d][slots], keys)
+        for number, window in self._count_backs:
+            if window.ticks.measure != TIME:
+                d = self._dimension[str(window.ticks.measure.column)]
+                yield self._last_rows(table, number, window, d, slots, before[d], keys.last[d][slots])
+
+    def by_time(self, table: SliceTable, before: int, now: int, keys: KeyState) -> Iterator[Due]:
+        """Windows on event time that end in (before, now]."""
+        slots = np.unique(table.slot)
+        lo, hi = np.full(len(slots), before), np.full(len(slots), now)
+        windows = self._sets.get(TIME)
+        if windows:
+            if self._emit_empty:
+                yield self._with_empty(table, windows, before, now, NEVER, keys)
+            else:
+                yield self._on_values(table, windows, 0, slots, lo, hi, keys)
+        for number, window in self._count_backs:
+            if window.ticks.measure == TIME:
+                yield self._last_rows(table, number, window, 0, slots, lo, hi)
+
+    def at_end(self, table: SliceTable, before: int, keys: KeyState, last_time: int) -> Iterator[Due]:
+        """What the end of the stream makes due: time and column measures reach infinity, row counts don't."""
+        slots = np.unique(table.slot)
+        for measure, windows in self._sets.items():
+            if measure == TIME:
+                lo = np.full(len(slots), before)
+                if self._emit_empty:
+                    yield self._with_empty(table, windows, before, NEVER, last_time, keys)
+                else:
+                    yield self._on_values(table, windows, 0, slots, lo, np.full(len(slots), NEVER), keys)
+            elif measure != ROWS:
+                d = self._dimension[str(measure.column)]
+                seen = keys.last[d][slots]
+                yield self._on_values(table, windows, d, slots, seen, _infinity(seen), keys)
+        for number, window in self._count_backs:
+            d = 0 if window.ticks.measure == TIME else self._dimension[str(window.ticks.measure.column)]
+            lo = np.full(len(slots), before) if d == 0 else keys.last[d][slots]
+            yield self._last_rows(table, number, window, d, slots, lo, _infinity(lo))
+
+    # -- one measure ---------------------------------------------------------------------------------
+
+    def _on_positions(
+        self, table: SliceTable, windows: WindowSet, slots: Array, lo: Array, hi: Array, keys: KeyState
+    ) -> Due:
+        number, start, end = _ending_in_union(windows, lo, hi)
+        group, pick = _pairs(end, lo, hi)
+        slot = slots[group]
+        ok = keys.admits(number[pick], slot, start[pick])
+        slot, pick = slot[ok], pick[ok]
+        index = SliceIndex(table.slot, table.pos)
+        i0, i1 = index.at_or_after(slot, start[pick]), index.at_or_after(slot, end[pick])
+        return Due.of_ranges(number[pick], slot, i0, i1, lo=start[pick], hi=end[pick])
+
+    def _on_values(
+        self,
+        table: SliceTable,
+        windows: WindowSet,
+        d: int,
+        slots: Array,
+        lo: Array,
+        hi: Array,
+        keys: KeyState,
+    ) -> Due:
+        if not len(slots) or not len(table):
+            return Due.none()
+        values = np.unique(np.concatenate((table.first[d], table.last[d])))
+        number, start, end = windows.ending_among(values, lo.min(), hi.max())
+        reach = windows.reach
+        begin, stop = np.searchsorted(table.slot, slots), np.searchsorted(table.slot, slots, side="right") - 1
+        low = np.maximum(lo, table.first[d][begin])
+        high = hi if math.isinf(reach) else np.minimum(hi, _plus(table.last[d][stop], reach))
+        group, pick = _pairs(end, low, high)
+        slot = slots[group]
+        ok = keys.admits(number[pick], slot, start[pick])
+        slot, pick = slot[ok], pick[ok]
+        index = SliceIndex(table.slot, table.first[d])
+        i0, i1 = index.at_or_after(slot, start[pick]), index.at_or_after(slot, end[pick])
+        holds = i1 > i0
+        for query, fresh in windows.fresh.items():
+            mine = np.flatnonzero(holds & (number[pick] == query))
+            news = index.at_or_after(slot[mine], end[pick[mine]] - fresh)
+            holds[mine] = i1[mine] > news
+        slot, pick, i0, i1 = slot[holds], pick[holds], i0[holds], i1[holds]
+        bounds = ("start", "end") if d == 0 else ("lo", "hi")
+        return Due.of_ranges(number[pick], slot, i0, i1, **{bounds[0]: start[pick], bounds[1]: end[pick]})
+
+    def _last_rows(
+        self, table: SliceTable, number: int, window: CountBack, d: int, slots: Array, lo: Array, hi: Array
+    ) -> Due:
+        """ "The last k rows at each tick whose last step holds a row; each slice is one row here."""
+        if not len(slots) or not len(table):
+            return Due.none()
+        ticks = WindowSet(window.ticks.measure, [Query("", number, window.ticks)])
+        _, start, end = ticks.ending_among(np.unique(table.first[d]), lo.min(), hi.max())
+        group, pick = _pairs(end, lo, hi)
+        slot = slots[group]
+        index = SliceIndex(table.slot, table.first[d])
+        i1 = index.at_or_after(slot, end[pick])
+        news = index.at_or_after(slot, start[pick])
+        has_news = i1 > news
+        slot, pick, i1 = slot[has_news], pick[has_news], i1[has_news]
+        stop = table.stop[i1 - 1]
+        begin = np.maximum(stop - window.rows, 0)
+        i0 = SliceIndex(table.slot, table.pos).at_or_after(slot, begin)
+        held = table.pos[np.minimum(i0, len(table) - 1)] == begin  # for a window added late, rows may be gone
+        slot, pick, i0, i1, begin, stop = (c[held] for c in (slot, pick, i0, i1, begin, stop))
+        shown = end[pick] if d == 0 else np.full(len(slot), NO_TIME)
+        first_time = table.first[0][i0]
+        return Due.of_ranges(
+            np.full(len(slot), number), slot, i0, i1, start=first_time, end=shown, lo=begin, hi=stop
+        )
+
+    def _with_empty(
+        self, table: SliceTable, windows: WindowSet, before: int, now: int, last_time: int, keys: KeyState
+    ) -> Due:
+        """Every window of every key seen, from its first row on, whether it holds rows or not."""
+        slots = np.flatnonzero(keys.rows_seen > 0)
+        if not len(slots):
+            return Due.none()
+        first = keys.first_time[slots]
+        top = now if last_time == NEVER else min(now, int(_plus(last_time, windows.reach)))
+        number, start, end = windows.ending(max(before, int(first.min())), top)
+        if last_time != NEVER:
+            inside = start <= last_time
+            number, start, end = number[inside], start[inside], end[inside]
+        group, pick = _pairs(end, np.maximum(first, before), np.full(len(slots), NEVER))
+        slot = slots[group]
+        ok = keys.admits(number[pick], slot, start[pick])
+        slot, pick = slot[ok], pick[ok]
+        index = SliceIndex(table.slot, table.first[0])
+        i0, i1 = index.at_or_after(slot, start[pick]), index.at_or_after(slot, end[pick])
+        return Due.of_ranges(number[pick], slot, i0, np.maximum(i0, i1), start=start[pick], end=end[pick])
+
+
+def _pairs(ends: Array, lo: Array, hi: Array) -> tuple[Array, Array]:
+    """(group, window) for each window with lo[group] < end <= hi[group]; `ends` sorted."""
+    a = np.searchsorted(ends, lo, side="right")
+    b = np.maximum(np.searchsorted(ends, hi, side="right"), a)
+    counts = b - a
+    group = np.repeat(np.arange(len(lo)), counts)
+    first = np.concatenate(([0], np.cumsum(counts)))[:-1]
+    return group, np.arange(counts.sum()) + np.repeat(a - first, counts)
+
+
+def _ending_in_union(windows: WindowSet, lo: Array, hi: Array) -> tuple[Array, Array, Array]:
+    """Windows that end in any of the stretches (lo[i], hi[i]], by end, each once."""
+    order = np.argsort(lo, kind="stable")
+    found = []
+    at: Any = None
+    for a, b in zip(lo[order].tolist(), hi[order].tolist()):
+        if at is not None:
+            a = max(a, at)
+        if a < b:
+            found.append(windows.ending(a, b))
+            at = b
+    if not found:
+        empty = np.empty(0, np.int64)
+        return empty, empty, empty
+    number, start, end = (np.concatenate(c) for c in zip(*found))
+    return number, start, end
+
+
+def _infinity(like: Array) -> Array:
+    return np.full(len(like), np.inf if like.dtype == np.float64 else NEVER)
+
+
+def _plus(value: Any, reach: float) -> Any:
+    """value + reach that stays inside int64."""
+    if isinstance(value, np.ndarray):
+        if value.dtype == np.float64:
+            return value + reach
+        room = NEVER - int(reach)
+        return np.where(value > room, NEVER, value + int(reach))
+    return min(int(value) + int(reach), NEVER)

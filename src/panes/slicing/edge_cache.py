@@ -1,0 +1,173 @@
+"""Where a row's slice starts: the edges of all context-free windows, listed around the times in use.
+
+Edges are asked from the windows in stretches and kept, so that a batch costs one search. Where times jump so
+far that the edges between are far more than the rows, nothing is listed: the slice of each time is computed
+by itself.
+
+When windows come and go, slices that are held keep the bounds they have (`freeze`): rows that belong there
+still go there, and edges of new windows are used everywhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from panes.windows.base import ALWAYS, NEVER, Array, ContextFree
+from panes.windows.periodic import Periodic, PeriodicFamily
+
+#: A stretch is listed ahead for about this many edges, and never for more than `_MOST` per row asked for.
+_AHEAD = 1024
+_MOST = 4
+
+
+class EdgeCache:
+    """Edges of a set of context-free windows on event time."""
+
+    def __init__(self, windows: Sequence[ContextFree]) -> None:
+        self._frozen = (np.empty(0, np.int64), np.empty(0, np.int64))  # starts and ends of slices
+        self.set_windows(windows)
+
+    def set_windows(self, windows: Sequence[ContextFree]) -> None:
+        periodic = [w for w in windows if isinstance(w, Periodic)]
+        self._others = [w for w in windows if not isinstance(w, Periodic)]
+        self._family = PeriodicFamily(periodic) if periodic else None
+        self._slide = min((w.slide for w in periodic), default=NEVER)
+        progressions = {(w.slide, at % w.slide) for w in periodic for at in (w.offset, w.offset + w.size)}
+        self._rate = sum(1 / step for step, _ in progressions)  # edges per tick, at most
+        self._rate += sum(2 / step_of(w) for w in self._others)
+        self._forget()
+
+    def freeze(self, starts: Array, ends: Array) -> None:
+        """Keep the bounds of these slices, whatever windows say."""
+        self._frozen = (starts, ends)
+        self._forget()
+
+    def thaw(self, horizon: int) -> None:
+        """Slices that end at or before the horizon need no care any more."""
+        starts, ends = self._frozen
+        if len(starts) and ends[0] <= horizon:
+            kept = ends > horizon
+            self.freeze(starts[kept], ends[kept])
+
+    @property
+    def frozen(self) -> tuple[Array, Array]:
+        return self._frozen
+
+    def splits(self, values: Array) -> Array:
+        """Whether each value lies strictly inside a frozen slice."""
+        starts, ends = self._frozen
+        if not len(starts):
+            return np.zeros(len(values), bool)
+        at = np.maximum(np.searchsorted(starts, values) - 1, 0)
+        return (starts[at] < values) & (values < ends[at])
+
+    def between(self, lo: int, hi: int, rows: int) -> Array | None:
+        """Slice starts e0 < e1 < ... <= hi with e0 <= lo, none left out; None if too many for so few rows."""
+        edges = self._edges
+        if lo < self._lo or hi > self._hi:
+            if (hi - lo) * self._rate > _MOST * rows + _AHEAD:
+                return None
+            edges = self._list(lo, hi)
+        first = int(np.searchsorted(edges, lo, side="right")) - 1
+        return edges[first : int(np.searchsorted(edges, hi, side="right"))]
+
+    def starts(self, times: Array) -> Array:
+        """The slice start of each time, computed one by one; ALWAYS where no edge lies before it."""
+        found = np.full(len(times), ALWAYS)
+        if self._family is not None:
+            found = self._family.edge_before(times)
+        for window in self._others:
+            found = np.maximum(found, _edges_before(window, times))
+        return self._thawed(found, times)
+
+    def next_edge(self, time: int) -> int:
+        """The smallest edge after a time; NEVER if there is none."""
+        starts, ends = self._frozen
+        at = int(np.searchsorted(starts, time, side="right"))
+        if at and time < ends[at - 1]:
+            return int(ends[at - 1])
+        found = [_next_edge(w, time) for w in self._others]
+        if self._family is not None:
+            edges = self._family.edges(time, min(time + self._slide, NEVER - 1))
+            found.append(int(edges[0]) if len(edges) else NEVER)
+        if at < len(starts):
+            found.append(int(starts[at]))
+        return min(found, default=NEVER)
+
+    def _forget(self) -> None:
+        self._edges = np.empty(0, np.int64)
+        self._lo, self._hi = 0, -1
+
+    def _list(self, lo: int, hi: int) -> Array:
+        ahead = int(min(max(_AHEAD / self._rate, hi - lo), 2**62)) if self._rate else 2**62
+        low, high = max(lo - (hi - lo), ALWAYS + 1), min(hi + ahead, NEVER - 1)
+        parts = [w.edges(low, high) for w in self._others]
+        if self._family is not None:
+            parts.append(self._family.edges(low, high))
+        before = self.starts(np.array([low]))
+        starts, ends = self._frozen
+        bounds = np.concatenate((starts, ends))
+        edges = np.unique(np.concatenate((before, bounds[(bounds > low) & (bounds <= high)], *parts)))
+        self._edges = edges[~self.splits(edges)]
+        self._lo, self._hi = low, high
+        return self._edges
+
+    def _thawed(self, found: Array, times: Array) -> Array:
+        """Slice starts with frozen slices respected."""
+        starts, ends = self._frozen
+        if not len(starts):
+            return found
+        at = np.searchsorted(starts, times, side="right") - 1
+        before = np.maximum(at, 0)
+        inside = (at >= 0) & (times < ends[before])
+        after = np.where(at >= 0, np.maximum(found, ends[before]), found)
+        return np.where(inside, starts[before], after)
+
+
+def step_of(window: ContextFree) -> float:
+    """About how far edges of a window lie apart."""
+    for name in ("slide", "step", "every"):
+        value = getattr(window, name, None)
+        if isinstance(value, (int, float, np.integer, np.floating)):
+            return float(value)
+    return max(float(window.reach), 1.0)
+
+
+def _edges_before(window: ContextFree, times: Array) -> Array:
+    """The largest edge <= each time, asking only for stretches near the times."""
+    if len(times) == 1:
+        return np.array([_edge_before(window, int(times[0]))])
+    distinct, back = np.unique(times, return_inverse=True)
+    breaks = np.flatnonzero(np.diff(distinct) > 64 * step_of(window)) + 1
+    bounds = [0, *breaks.tolist(), len(distinct)]
+    found = np.empty(len(distinct), np.int64)
+    for a, b in zip(bounds[:-1], bounds[1:]):
+        first, last = int(distinct[a]), int(distinct[b - 1])
+        edges = np.concatenate(([_edge_before(window, first)], window.edges(first, last)))
+        found[a:b] = edges[np.searchsorted(edges, distinct[a:b], side="right") - 1]
+    return found[back]
+
+
+def _edge_before(window: ContextFree, time: int) -> int:
+    reach = int(min(step_of(window), 2**62))
+    while True:
+        low = max(time - reach, ALWAYS + 1)
+        edges = window.edges(low - 1, time)
+        if len(edges) or low == ALWAYS + 1:
+            return int(edges[-1]) if len(edges) else ALWAYS
+        reach *= 4
+
+
+def _next_edge(window: ContextFree, time: int) -> int:
+    first = int(window.horizon(time))
+    if first > time:  # no window holds the time, so the next edge is where one starts
+        return first
+    reach = int(min(step_of(window), 2**62))
+    while True:
+        high = min(time + reach, NEVER - 1)
+        edges = window.edges(time, high)
+        if len(edges) or high == NEVER - 1:
+            return int(edges[0]) if len(edges) else NEVER
+        reach *= 4

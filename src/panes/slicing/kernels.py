@@ -1,0 +1,154 @@
+"""Compiled loops over rows in any order. Imported only for large batches, since Numba takes time to import.
+
+Numba compiles each loop once per machine and keeps it on disk. All loops write into arrays given by the
+caller, who also decides their size, so that nothing here allocates per row.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+Array = np.ndarray
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_ONE = np.uint64(1)
+
+
+@njit(cache=True)
+def intern(values: Array, begin: int, keys: Array, codes: Array, shift: int, limit: int, names: Array, n: int,
+           out: Array) -> tuple[int, int]:  # fmt: skip
+    """Look values up in an open-addressing table, giving new ones the codes n, n + 1, ...
+
+    Stops when the table holds `limit` codes and a new value comes: returns (rows done, codes given).
+    """
+    mask = np.uint64(len(keys) - 1)
+    down = np.uint64(shift)
+    for i in range(begin, len(values)):
+        value = values[i]
+        at = (np.uint64(value) * _GOLDEN) >> down
+        while True:
+            code = codes[at]
+            if code >= 0:
+                if keys[at] == value:
+                    break
+                at = (at + _ONE) & mask
+                continue
+            if n >= limit:
+                return i, n
+            code = n
+            keys[at] = value
+            codes[at] = code
+            names[n] = value
+            n += 1
+            break
+        out[i] = code
+    return len(values), n
+
+
+@njit(cache=True)
+def insert(values: Array, first_code: int, keys: Array, codes: Array, shift: int) -> None:
+    """Put values that are not in the table yet, with codes first_code, first_code + 1, ..."""
+    mask = np.uint64(len(keys) - 1)
+    down = np.uint64(shift)
+    for i in range(len(values)):
+        at = (np.uint64(values[i]) * _GOLDEN) >> down
+        while codes[at] >= 0:
+            at = (at + _ONE) & mask
+        keys[at] = values[i]
+        codes[at] = first_code + i
+
+
+@njit(cache=True)
+def locate(times: Array, edges: Array, out: Array) -> None:
+    """The last edge at or before each time, by number; edges[0] lies at or before all times.
+
+    Few edges are counted, which needs no branch; among many the last answer is tried before searching.
+    """
+    n = len(edges)
+    if n <= 8:
+        for i in range(len(times)):
+            at = 0
+            for e in range(1, n):
+                at += times[i] >= edges[e]
+            out[i] = at
+        return
+    at = 0
+    low, high = edges[0], edges[1]
+    for i in range(len(times)):
+        t = times[i]
+        if t < low or t >= high:
+            at = np.searchsorted(edges, t, side="right") - 1
+            low = edges[at]
+            high = edges[at + 1] if at + 1 < n else np.iinfo(np.int64).max
+        out[i] = at
+
+
+@njit(cache=True)
+def group_rows(index: Array, slots: Array, keys: int, groups: Array, present: Array) -> None:
+    """The cell (slice, slot) of each row, by number, and which cells hold rows."""
+    for i in range(len(slots)):
+        g = index[i] * keys + slots[i]
+        groups[i] = g
+        present[g] = 1
+
+
+@njit(cache=True)
+def group_segments(offsets: Array, slots: Array, keys: int, groups: Array, present: Array) -> None:
+    """The same for rows in order: slice s holds rows offsets[s]:offsets[s + 1]."""
+    for s in range(len(offsets) - 1):
+        base = s * keys
+        for i in range(offsets[s], offsets[s + 1]):
+            g = base + slots[i]
+            groups[i] = g
+            present[g] = 1
+
+
+@njit(cache=True)
+def mark(groups: Array, present: Array) -> None:
+    for i in range(len(groups)):
+        present[groups[i]] = 1
+
+
+@njit(cache=True)
+def atoms(times: Array, groups: Array, deadlines: Array, latest: Array, base: int, atom: Array, group: Array,
+          first: Array, last: Array, reach: Array) -> tuple[int, int]:  # fmt: skip
+    """Join rows of a group, in any order, into atoms: sets of rows that are in one session under every gap.
+
+    Row i is there from times[i] to deadlines[c, i] under gap c; it joins the latest atom of its group if they
+    touch under every gap. `latest[g] - base` is the number of that atom (negative: none yet). Returns the number
+    of atoms and of groups met.
+    """
+    n = 0
+    met = 0
+    gaps = len(deadlines)
+    for i in range(len(times)):
+        g = groups[i]
+        t = times[i]
+        a = latest[g] - base
+        joins = a >= 0
+        if joins:
+            for c in range(gaps):
+                if t > reach[c, a] or deadlines[c, i] < first[a]:
+                    joins = False
+        else:
+            met += 1
+        if joins:
+            if t < first[a]:
+                first[a] = t
+            if t > last[a]:
+                last[a] = t
+            for c in range(gaps):
+                if deadlines[c, i] > reach[c, a]:
+                    reach[c, a] = deadlines[c, i]
+        else:
+            a = n
+            n += 1
+            latest[g] = base + a
+            group[a] = g
+            first[a] = t
+            last[a] = t
+            for c in range(gaps):
+                reach[c, a] = deadlines[c, i]
+        atom[i] = a
+    return n, met

@@ -1,0 +1,315 @@
+"""Dense codes for values: each distinct value gets 0, 1, 2, ... in order of first appearance.
+
+`IntIndex` does it for 64-bit integers: through a Python dict for small batches, through a compiled hash table
+for large ones, both over the same list of values. `column_index` picks the index for one key column of
+any type: numbers and times by their bits, everything else by a dictionary of its distinct values.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import types as pt
+
+from panes.aggregates.columns import arrow_from_values, column_from_arrow
+from panes.aggregates.types import kind_of, plain, storage_of
+from panes.errors import QueryError
+
+Array = np.ndarray
+
+#: From this many rows on the compiled table is worth the import of Numba; once imported, from far fewer.
+LARGE = 2048
+_LARGE_ONCE_LOADED = 256
+_NONE = -1
+
+
+def use_kernels(rows: int) -> bool:
+    """Whether compiled loops pay for this many rows."""
+    return rows >= LARGE or (rows >= _LARGE_ONCE_LOADED and "panes.slicing.kernels" in sys.modules)
+
+
+class IntIndex:
+    """Codes of 64-bit integers."""
+
+    def __init__(self) -> None:
+        self._names = np.empty(16, np.int64)  # value of each code
+        self._n = 0
+        self._unnamed = _NONE  # the code that stands for null, if it was given
+        self._dict: dict[int, int] = {}
+        self._dict_n = 0  # codes known to the dict, and to the table
+        self._table_n = 0
+        self._keys = np.empty(0, np.int64)
+        self._codes = np.empty(0, np.int32)
+
+    def __len__(self) -> int:
+        return self._n
+
+    @property
+    def nbytes(self) -> int:
+        return self._names.nbytes + self._keys.nbytes + self._codes.nbytes + 100 * len(self._dict)
+
+    def codes(self, values: Array) -> Array:
+        """The code of each value."""
+        return self._by_table(values) if use_kernels(len(values)) else self._by_dict(values)
+
+    def names(self, codes: Array) -> Array:
+        """The value of each code (0 for the code of null)."""
+        return self._names[codes]
+
+    def code_of_null(self) -> int:
+        if self._unnamed == _NONE:
+            self._unnamed = self._n
+            self._room(1)
+            self._names[self._n] = 0
+            self._n += 1
+        return self._unnamed
+
+    def is_null(self, codes: Array) -> Array | None:
+        return None if self._unnamed == _NONE else codes == self._unnamed
+
+    def _room(self, more: int) -> None:
+        if self._n + more > len(self._names):
+            bigger = np.empty(max(self._n + more, 2 * len(self._names)), np.int64)
+            bigger[: self._n] = self._names[: self._n]
+            self._names = bigger
+
+    def _unindexed(self, known: int) -> list[tuple[int, Array]]:
+        """(first code, values) of what came after the first `known` codes, without that of null."""
+        if known <= self._unnamed < self._n:
+            parts = [(known, self._unnamed), (self._unnamed + 1, self._n)]
+        else:
+            parts = [(known, self._n)]
+        return [(a, self._names[a:b]) for a, b in parts if a < b]
+
+    def _by_dict(self, values: Array) -> Array:
+        known = self._dict
+        for first, names in self._unindexed(self._dict_n):
+            known.update(zip(names.tolist(), range(first, first + len(names))))
+        self._room(len(values))
+        n = self._n
+        out = np.empty(len(values), np.int64)
+        for i, value in enumerate(values.tolist()):
+            code = known.get(value)
+            if code is None:
+                code = known[value] = n
+                self._names[n] = value
+                n += 1
+            out[i] = code
+        self._n = self._dict_n = n
+        return out
+
+    def _by_table(self, values: Array) -> Array:
+        from panes.slicing import kernels
+
+        values = np.ascontiguousarray(values)
+        if not len(self._keys):
+            self._grow_table(4096)
+        for first, names in self._unindexed(self._table_n):
+            while 4 * (first + len(names)) > len(self._keys):
+                self._grow_table(4 * len(self._keys))
+            kernels.insert(names, first, self._keys, self._codes, self._shift)
+        out = np.empty(len(values), np.int64)
+        done = 0
+        while True:
+            self._room(min(len(values) - done, len(self._keys) // 4))
+            limit = min(len(self._keys) // 4, len(self._names))
+            done, self._n = kernels.intern(
+                values, done, self._keys, self._codes, self._shift, limit, self._names, self._n, out
+            )
+            self._table_n = self._n
+            if done == len(values):
+                return out
+            if 4 * self._n >= len(self._keys):
+                self._grow_table(4 * len(self._keys))
+
+    def _grow_table(self, size: int) -> None:
+        """An emptier table: at most a quarter full, so that a lookup is one or two probes."""
+        from panes.slicing import kernels
+
+        self._keys = np.zeros(size, np.int64)
+        self._codes = np.full(size, _NONE, np.int32)
+        self._shift = 64 - (size.bit_length() - 1)
+        known, self._table_n = self._table_n, 0
+        for first, names in self._unindexed(0):
+            names = names[: max(known - first, 0)]
+            kernels.insert(names, first, self._keys, self._codes, self._shift)
+        self._table_n = known
+
+
+class ColumnIndex(ABC):
+    """Codes of the values of one key column; null is a value of its own."""
+
+    type: pa.DataType
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def codes(self, array: pa.Array) -> Array:
+        """The code of each entry."""
+
+    @abstractmethod
+    def values(self, codes: Array) -> pa.Array:
+        """The entry of each code."""
+
+    @abstractmethod
+    def hashes(self, codes: Array) -> Array:
+        """A 64-bit hash of each entry, the same in every process, on every machine."""
+
+
+class BitsIndex(ColumnIndex):
+    """Numbers, booleans and times, by their bits. NaN is one value, and so are 0.0 and -0.0."""
+
+    def __init__(self, type: pa.DataType) -> None:
+        self.type = type
+        self._dtype = storage_of(type)
+        self._index = IntIndex()
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def codes(self, array: pa.Array) -> Array:
+        column = column_from_arrow(array)
+        if column.valid is None:
+            return self._index.codes(self._bits(column.values))
+        filled = np.flatnonzero(column.valid)
+        bits = self._bits(column.values[filled])
+        out = np.empty(len(column), np.int64)
+        # Null gets its code where it first appears, so that codes don't depend on how rows were batched.
+        before = int(np.argmin(column.valid))
+        out[:before] = self._index.codes(bits[:before])
+        out[~column.valid] = self._index.code_of_null()
+        out[filled[before:]] = self._index.codes(bits[before:])
+        return out
+
+    def values(self, codes: Array) -> pa.Array:
+        bits = self._index.names(codes)
+        null = self._index.is_null(codes)
+        if self._dtype.kind == "f":
+            values = bits.astype(f"i{self._dtype.itemsize}").view(self._dtype)
+        else:
+            values = bits.astype(self._dtype)
+        return arrow_from_values(values, None if null is None else ~null, self.type)
+
+    def hashes(self, codes: Array) -> Array:
+        bits = self._index.names(codes)
+        if self._dtype == np.float32:
+            bits = bits.astype(np.int32).view(np.float32).astype(np.float64).view(np.int64)
+        elif self.type == pa.uint64():
+            pass  # beyond int64 the bits read as negative numbers, which is as good a hash
+        elif pt.is_timestamp(self.type) or pt.is_duration(self.type):
+            bits = bits * {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[self.type.unit]
+        found = mix(bits.view(np.uint64))
+        null = self._index.is_null(codes)
+        return found if null is None else np.where(null, _NULL_HASH, found)
+
+    def _bits(self, values: Array) -> Array:
+        if self._dtype.kind == "f":
+            values = values + self._dtype.type(0)  # -0.0 + 0.0 is 0.0
+            values[values != values] = np.nan
+            values = values.view(f"i{self._dtype.itemsize}")
+        elif values.dtype == np.uint64:
+            values = values.view(np.int64)
+        return values.astype(np.int64, copy=False)
+
+
+class DictionaryIndex(ColumnIndex):
+    """Strings, binaries and decimals: rows are looked up through the distinct values of their batch."""
+
+    def __init__(self, type: pa.DataType) -> None:
+        self.type = type
+        self._codes: dict[Any, int] = {}
+        self._fresh: list[Any] = []  # values not in _chunks yet
+        self._chunks: list[pa.Array] = []
+        self._hashes = np.empty(0, np.uint64)
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    def codes(self, array: pa.Array) -> Array:
+        if not pt.is_dictionary(array.type):
+            array = array.dictionary_encode("encode")
+        values = array.dictionary.to_pylist()
+        values.append(None)
+        indices = array.indices
+        if indices.null_count:
+            indices = indices.fill_null(len(values) - 1)
+        index = indices.to_numpy(zero_copy_only=False)
+        known = self._codes
+        of_value = np.array([known.get(v, _NONE) for v in values], np.int64)
+        out = of_value[index]
+        unknown = index[out == _NONE]
+        if len(unknown):
+            distinct, first = np.unique(unknown, return_index=True)
+            for i in distinct[np.argsort(first)].tolist():
+                code = known.setdefault(values[i], len(known))
+                of_value[i] = code
+                if code >= self._stored + len(self._fresh):
+                    self._fresh.append(values[i])
+            out = of_value[index]
+        return out
+
+    @property
+    def _stored(self) -> int:
+        return sum(len(c) for c in self._chunks)
+
+    def values(self, codes: Array) -> pa.Array:
+        return self._all().take(pa.array(codes))
+
+    def _all(self) -> pa.Array:
+        """All values by code. Chunks are joined when they are of like size, so that each is copied seldom."""
+        if self._fresh or not self._chunks:
+            self._chunks.append(pa.array(self._fresh, self.type))
+            self._fresh = []
+        if len(self._chunks) > 1:
+            self._chunks = [pa.concat_arrays(self._chunks)]
+        return self._chunks[0]
+
+    def hashes(self, codes: Array) -> Array:
+        if len(self._hashes) < len(self):
+            fresh = self._all().slice(len(self._hashes)).to_pylist()
+            found = np.array([_hash_of(v) for v in fresh], np.uint64)
+            self._hashes = np.concatenate((self._hashes, found))
+        return self._hashes[codes]
+
+
+def column_index(type: pa.DataType, name: str) -> ColumnIndex:
+    """The index for a key column of this type."""
+    kind = kind_of(type)
+    if kind == "nested":
+        raise QueryError(
+            f"key column {name} is of type {type}: keys must be plain values, since nested ones have no "
+            "one encoding that is equal when they are; use fields of it as several key columns"
+        )
+    if kind in ("text", "binary", "decimal", "null"):
+        return DictionaryIndex(plain(type))
+    return BitsIndex(plain(type))
+
+
+def mix(values: Array) -> Array:
+    """Spread 64-bit values over all bits (the finaliser of SplitMix64)."""
+    with np.errstate(over="ignore"):
+        z = values + np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return z ^ (z >> np.uint64(31))
+
+
+_NULL_HASH = np.uint64(0x6E756C6C)
+
+
+def _hash_of(value: Any) -> int:
+    if value is None:
+        return int(_NULL_HASH)
+    if isinstance(value, bytes):
+        data = b"b" + value
+    elif isinstance(value, str):
+        data = b"s" + value.encode("utf-8", "surrogatepass")
+    else:
+        data = b"d" + str(value.normalize()).encode()
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")

@@ -1,0 +1,114 @@
+"""What flows between the operator and its two lanes.
+
+A *lane* owns slices and answers windows. `PartialLane` keeps partial aggregates only and takes rows in any
+order; `RowLane` takes rows in event-time order and knows every window kind. The operator decides lateness,
+so a lane only ever sees rows it must use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from panes.aggregates.base import BoundAggregate, Column, Inputs
+from panes.windows.base import Bound
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Accepted rows: who (slots), when (times), in which order they came (seq), and evaluated columns."""
+
+    slots: Array | None  # int64 key slot per row; None: the stream has no key (all slot 0)
+    times: Array  # int64
+    seq: Array  # int64 arrival numbers, increasing
+    columns: Mapping[str, Column]  # SQL expression -> evaluated column
+    in_order: bool  # times are non-decreasing
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def take(self, index: Array | slice, *, in_order: bool | None = None) -> Rows:
+        """Rows at `index` (a slice makes views); `in_order` where the caller knows."""
+        times = self.times[index]
+        return Rows(
+            None if self.slots is None else self.slots[index],
+            times,
+            self.seq[index],
+            {name: column.take(index) for name, column in self.columns.items()},
+            bool(np.all(times[1:] >= times[:-1])) if in_order is None else in_order,
+        )
+
+    def inputs(self, names: Sequence[str]) -> Inputs:
+        return Inputs(tuple(self.columns[n] for n in names), self.times, self.seq, len(self.times))
+
+
+@dataclass(frozen=True)
+class Query:
+    """One window of a running operator: its label, its stable number, its bound spec."""
+
+    label: str
+    number: int
+    window: Bound
+
+
+@dataclass(frozen=True)
+class Agg:
+    """One aggregate of a running operator: result name, argument expressions, bound aggregate."""
+
+    name: str
+    inputs: tuple[str, ...]
+    bound: BoundAggregate
+
+
+@dataclass(frozen=True)
+class Results:
+    """Windows given by a lane: parallel arrays, one entry per result.
+
+    `start`/`end` are event-time ticks, `lo`/`hi` positions or measure values (NO_TIME, or NaN in float columns,
+    where there is none); `values` holds one Arrow array per aggregate.
+    """
+
+    query: Array  # int64: Query.number
+    slots: Array  # int64
+    start: Array  # int64
+    end: Array  # int64
+    lo: Array  # float64 or int64
+    hi: Array
+    revision: Array  # int32
+    void: Array  # bool
+    values: tuple[pa.Array, ...]
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+
+NO_TIME = np.iinfo(np.int64).min
+
+
+class Lane(Protocol):
+    """The contract of both lanes."""
+
+    def add(self, rows: Rows) -> None:
+        """Take rows that are not late."""
+
+    def advance(self, watermark: int) -> Results:
+        """Event time has reached `watermark`: everything now due."""
+
+    def correct(self, row: Rows, watermark: int) -> Results:
+        """One late row within the allowed lateness: corrections to results already given."""
+
+    def finish(self) -> Results:
+        """End of stream: everything that the end makes due."""
+
+    def next_due(self, watermark: int) -> int:
+        """No result can be due before the watermark reaches this (ALWAYS if any row may make one due)."""
+
+    def add_window(self, query: Query, watermark: int) -> None: ...
+
+    def remove_window(self, number: int) -> None: ...

@@ -1,0 +1,50 @@
+"""Results of a lane, put together from windows and their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from panes.slicing.lane import NO_TIME, Agg, Results
+
+Array = np.ndarray
+
+
+def first_results(query: Array, slots: Array, start: Array, end: Array, values: tuple[pa.Array, ...]) -> Results:
+    """Windows on event time given for the first time."""
+    n = len(query)
+    nowhere = np.broadcast_to(np.int64(NO_TIME), n)
+    return Results(query, slots, start, end, nowhere, nowhere, np.zeros(n, np.int32), np.zeros(n, bool), values)
+
+
+def corrections(
+    slot: int, spans: Sequence[tuple[int, int, int, int]], void: int, values: tuple[pa.Array, ...]
+) -> Results:
+    """Windows of one key given again, as (query, start, end, revision); the last `void` of them are none any more."""
+    n = len(spans)
+    query, start, end, revision = np.array(spans, np.int64).reshape(n, 4).T
+    nowhere = np.broadcast_to(np.int64(NO_TIME), n)
+    if void:
+        values = tuple(pa.concat_arrays([v, pa.nulls(void, v.type)]) for v in values)
+    return Results(
+        query, np.full(n, slot), start, end, nowhere, nowhere, revision.astype(np.int32), np.arange(n) >= n - void, values
+    )  # fmt: skip
+
+
+def no_results(aggs: Sequence[Agg]) -> Results:
+    none = np.empty(0, np.int64)
+    return first_results(none, none, none, none, tuple(pa.nulls(0, a.bound.out_type) for a in aggs))
+
+
+def join(parts: Sequence[Results], aggs: Sequence[Agg]) -> Results:
+    """Several results as one."""
+    parts = [p for p in parts if len(p)]
+    if not parts:
+        return no_results(aggs)
+    if len(parts) == 1:
+        return parts[0]
+    columns = ("query", "slots", "start", "end", "lo", "hi", "revision", "void")
+    values = tuple(pa.concat_arrays(list(v)) for v in zip(*(p.values for p in parts)))
+    return Results(*(np.concatenate([getattr(p, c) for p in parts]) for c in columns), values)

@@ -1,0 +1,70 @@
+"""The rule of column measures: in event-time order of a key, values must not go back and must be there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from panes.slicing.key_state import KeyState
+from panes.slicing.lane import Rows
+
+Array = np.ndarray
+
+
+def went_back(
+    rows: Rows, dimensions: Mapping[str, np.dtype], keys: KeyState
+) -> tuple[tuple[Array, str], tuple[Array, str]] | None:
+    """Masks of rows (in event-time order) that break the rule, with the reasons; None if none does."""
+    if not dimensions:
+        return None
+    missing = np.zeros(len(rows), bool)
+    for name in dimensions:
+        column = rows.columns[name]
+        if column.valid is not None:
+            missing |= ~column.valid
+        if column.values.dtype.kind == "f":
+            missing |= np.isnan(column.values)
+    slots = np.zeros(len(rows), np.int64) if rows.slots is None else rows.slots
+    keys.grow(int(slots.max()) + 1 if len(slots) else 0)
+    back = np.zeros(len(rows), bool)
+    # With several measures, a row rejected on one must not count on another: look again after each.
+    while True:
+        fine = np.flatnonzero(~(missing | back))
+        found = np.zeros(len(rows), bool)
+        for d, name in enumerate(dimensions, start=1):
+            values = rows.columns[name].values[fine]
+            found[fine[_behind(slots[fine], values, keys.last[d])]] = True
+        if len(dimensions) == 1:
+            back = found
+            break
+        first = _first_of_each(found, slots)
+        if not len(first):
+            break
+        back[first] = True
+    if not (missing.any() or back.any()):
+        return None
+    return (missing, "null measure"), (back & ~missing, "measure went back")
+
+
+def _behind(slots: Array, values: Array, last: Array) -> Array:
+    """Indexes of rows whose value is below one before it in the same key."""
+    order = np.argsort(slots, kind="stable")
+    s, v = slots[order], values[order]
+    if not len(s):
+        return order
+    heads = np.flatnonzero(np.concatenate(([True], s[1:] != s[:-1])))
+    with_last = np.insert(v.astype(last.dtype), heads, last[s[heads]])
+    groups = np.insert(s, heads, s[heads])
+    _, ranks = np.unique(with_last, return_inverse=True)
+    codes = groups * (len(with_last) + 1) + ranks
+    behind = codes < np.maximum.accumulate(codes)
+    behind = np.delete(behind, heads + np.arange(len(heads)))
+    return order[behind]
+
+
+def _first_of_each(found: Array, slots: Array) -> Array:
+    """The first found row of each key."""
+    index = np.flatnonzero(found)
+    _, first = np.unique(slots[index], return_index=True)
+    return index[first]

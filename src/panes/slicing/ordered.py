@@ -1,0 +1,374 @@
+"""The ordered slicer: rows in event-time order in, windows as ranges of slices out, any window kind.
+
+Per key it knows how many rows have passed and the state of each data-driven window; rows become slices that
+are cut wherever a window of any query begins or ends on any measure (SPEC S-06, S-22, W-08), so each row is
+lifted once however many windows look at it. Windows found due are returned with their results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from panes.aggregates.base import Cells, Column
+from panes.slicing.due import Due, DueFinder
+from panes.slicing.key_state import KeyState, horizons
+from panes.slicing.lane import Agg, Query, Rows
+from panes.slicing.range_fold import lower_ranges
+from panes.slicing.slice_table import SliceTable
+from panes.slicing.window_set import WindowSet
+from panes.windows.base import (
+    ALWAYS,
+    ROWS,
+    TIME,
+    Closed,
+    ContextClass,
+    ContextFree,
+    CountBack,
+    Discretizer,
+    FreeForm,
+    KeyRuns,
+    Measure,
+)
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Found:
+    """Windows that are due, with their results (one Arrow array per aggregate)."""
+
+    due: Due
+    values: tuple[pa.Array, ...]
+
+    def __len__(self) -> int:
+        return len(self.due)
+
+
+class OrderedSlicer:
+    """State of the row lane for rows already behind the watermark."""
+
+    def __init__(
+        self,
+        queries: Sequence[Query],
+        aggs: Sequence[Agg],
+        dimensions: Mapping[str, np.dtype],
+        *,
+        store: str = "auto",
+        emit_empty: bool = False,
+    ) -> None:
+        self.aggs = tuple(aggs)
+        self.dimensions = dict(dimensions)  # column measures, as expressions, and their types
+        self.store = store
+        self.emit_empty = emit_empty
+        self.watermark = ALWAYS
+        self.combines = 0
+        self._after_purge = 0  # slices left by the last purge
+        self.keys = KeyState(tuple(self.dimensions.values()))
+        self.slices = self.no_slices()
+        self.set_queries(queries)
+
+    def set_queries(self, queries: Sequence[Query]) -> None:
+        """Use these windows from now on; keeps the state of those that stay."""
+        self.queries = tuple(queries)
+        by_measure: dict[Measure, list[Query]] = {}
+        for query in queries:
+            if isinstance(query.window, ContextFree):
+                by_measure.setdefault(query.window.measure, []).append(query)
+        self.sets = {measure: WindowSet(measure, some) for measure, some in by_measure.items()}
+        self.discretizers = [(q.number, q.window) for q in queries if isinstance(q.window, Discretizer)]
+        self.free_forms = [(q.number, q.window) for q in queries if isinstance(q.window, FreeForm)]
+        self.count_backs = [(q.number, q.window) for q in queries if isinstance(q.window, CountBack)]
+        #: a window that starts "k rows back" may start at any row, so every row is a slice of its own
+        self.slice_per_row = bool(self.count_backs or self.free_forms)
+        self._shown_by_time = {q.number for q in queries if q.window.context is ContextClass.SESSION}
+        self.keys.set_windows(self.discretizers, self.free_forms, {q.number for q in queries})
+        self.finder = DueFinder(self.sets, self.count_backs, tuple(self.dimensions), self.emit_empty)
+
+    def no_slices(self) -> SliceTable:
+        empty = np.empty(0, np.int64)
+        dims = tuple(np.empty(0, t) for t in (np.dtype(np.int64), *self.dimensions.values()))
+        return SliceTable(empty, empty, empty, dims, dims, tuple(a.bound.empty(0) for a in self.aggs))
+
+    # -- rows ---------------------------------------------------------------------------------------
+
+    def take(self, rows: Rows) -> Found:
+        """Rows in event-time order, all behind the watermark; returns windows that rows alone complete."""
+        if not len(rows):
+            return self._lowered(Due.none())
+        rows, runs = self._by_key(rows)
+        values = (rows.times, *(rows.columns[d].values.astype(t) for d, t in self.dimensions.items()))
+        before = self.keys.progress(runs.slots)
+        held = self._has_slices(runs.slots)
+        cut = self._context_free_cuts(runs, values, before, held)
+        closed: list[tuple[int, Closed]] = []
+        for number, window in self.discretizers:
+            state = self.keys.window_state(number, runs.slots)
+            scanned = window.scan(runs, state)
+            self.keys.store_window_state(number, runs.slots, state)
+            cut[scanned.cuts[scanned.cuts < len(cut)]] = True
+            closed.append((number, scanned.closed))
+        for number, form in self.free_forms:
+            closed.append((number, self._run_free_form(number, form, runs)))
+        new = self._continue_open(self._slice(rows, runs, values, cut), runs, cut)
+        self.slices = self.slices.append(new)
+        self.keys.note(runs, values)
+        by_rows = self.finder.by_rows(self.slices, runs.slots, before, self.keys)
+        found = self._lowered(Due.concat([*(self._of_closed(n, c) for n, c in closed), *by_rows]))
+        if len(self.slices) > 2 * self._after_purge + 64:
+            self._purge()
+        return found
+
+    def _has_slices(self, slots: Array) -> Array:
+        """Whether the last row of each key is still held: then its last slice may go on."""
+        if not len(self.slices):
+            return np.zeros(len(slots), bool)
+        at = np.searchsorted(self.slices.slot, slots, side="right") - 1
+        return (at >= 0) & (self.slices.slot[at] == slots)
+
+    def _of_closed(self, number: int, closed: Closed) -> Due:
+        return Due.of_closed(number, closed, number in self._shown_by_time)
+
+    def _by_key(self, rows: Rows) -> tuple[Rows, KeyRuns]:
+        """The rows grouped by key (time order kept inside), and the same as discretizers see them."""
+        n = len(rows)
+        slots, offsets = np.zeros(1, np.int64), np.array([0, n])
+        if rows.slots is not None:
+            owner = rows.slots
+            if n > 1 and np.any(owner[1:] < owner[:-1]):
+                order = np.argsort(owner, kind="stable")
+                rows, owner = rows.take(order), owner[order]
+            starts = np.flatnonzero(np.append(True, owner[1:] != owner[:-1]))
+            slots, offsets = owner[starts], np.append(starts, n)
+        self.keys.grow(int(slots[-1]) + 1)
+        wanted = {c for _, w in (*self.discretizers, *self.free_forms) for c in w.columns}
+        columns = {name: plain(rows.columns[name]) for name in wanted}
+        return rows, KeyRuns(slots, offsets, self.keys.rows_seen[slots], rows.times, columns)
+
+    def _dimension(self, measure: Measure) -> int:
+        return 0 if measure == TIME else 1 + list(self.dimensions).index(str(measure.column))
+
+    def _context_free_cuts(
+        self, runs: KeyRuns, values: tuple[Array, ...], before: tuple[Array, ...], held: Array
+    ) -> Array:
+        """True before each row at which a context-free window begins or ends, on any measure."""
+        n = len(runs)
+        heads = runs.offsets[:-1]
+        if self.slice_per_row:
+            return np.ones(n, bool)
+        cut = np.zeros(n, bool)
+        cut[heads] = ~held
+        for measure, windows in self.sets.items():
+            if measure == ROWS:
+                now, previous = runs.positions(), runs.first_pos - 1
+            else:
+                dimension = self._dimension(measure)
+                now, previous = values[dimension], before[dimension]
+            _mark_cuts(cut, now, heads, np.where(held, previous, now[heads]), windows)
+        return cut
+
+    def _slice(self, rows: Rows, runs: KeyRuns, values: tuple[Array, ...], cut: Array) -> SliceTable:
+        """New slices of this release, cut also at the first row of each key."""
+        starts = cut.copy()
+        starts[runs.offsets[:-1]] = True
+        begin = np.flatnonzero(starts)
+        offsets = np.append(begin, len(rows))
+        final = offsets[1:] - 1
+        return SliceTable(
+            runs.slots[np.searchsorted(runs.offsets, begin, side="right") - 1],
+            runs.positions()[begin] if len(runs.slots) > 1 else runs.first_pos[0] + begin,
+            np.diff(offsets),
+            tuple(v[begin] for v in values),
+            tuple(v[final] for v in values),
+            tuple(a.bound.lift(rows.inputs(a.inputs), offsets) for a in self.aggs),
+        )
+
+    def _continue_open(self, new: SliceTable, runs: KeyRuns, cut: Array) -> SliceTable:
+        """Where no cut separates a key's new rows from its last slice, the two become one slice."""
+        joined = ~cut[runs.offsets[:-1]]
+        if not joined.any():
+            return new
+        slots = runs.slots[joined]
+        last = np.searchsorted(self.slices.slot, slots, side="right") - 1
+        head = np.searchsorted(new.slot, slots)
+        old = self.slices.take(last)
+        merged_cells = []
+        for agg, old_cells, new_cells in zip(self.aggs, old.cells, new.cells):
+            merged = agg.bound.merge(old_cells, new_cells.take(head))
+            self.combines += len(slots)
+            place = np.arange(len(new))
+            place[head] = len(new) + np.arange(len(slots))
+            merged_cells.append(Cells.concat([new_cells, merged]).take(place))
+        pos, rows = new.pos.copy(), new.rows.copy()
+        pos[head] = old.pos
+        rows[head] += old.rows
+        first = tuple(d.copy() for d in new.first)
+        for ours, theirs in zip(first, old.first):
+            ours[head] = theirs
+        keep = np.ones(len(self.slices), bool)
+        keep[last] = False
+        self.slices = self.slices.take(keep)
+        return SliceTable(new.slot, pos, rows, first, new.last, tuple(merged_cells))
+
+    def _run_free_form(self, number: int, form: FreeForm, runs: KeyRuns) -> Closed:
+        """User code row by row: rows expire at the head, a window is what is held."""
+        slots, starts, stops, begins, ends = [], [], [], [], []
+        states, heads = self.keys.free_forms[number]
+        for g, slot in enumerate(runs.slots.tolist()):
+            if states[slot] is None:
+                states[slot] = form.new_state()
+                heads[slot] = runs.first_pos[g]
+            for i in range(int(runs.offsets[g]), int(runs.offsets[g + 1])):
+                position, time = int(runs.first_pos[g]) + i - int(runs.offsets[g]), int(runs.times[i])
+                row = {name: values[i] for name, values in runs.columns.items()}
+                expired, emit = form.on_row(states[slot], row, position, time)
+                heads[slot] = min(heads[slot] + int(expired), position)
+                if emit and heads[slot] < position:
+                    slots.append(slot)
+                    starts.append(heads[slot])
+                    stops.append(position)
+                    begins.append(ALWAYS)  # the time of the first row, filled in from the slice
+                    ends.append(time)
+        columns = (np.array(c, np.int64) for c in (slots, starts, stops, begins, ends))
+        return Closed(*columns)
+
+    # -- time -----------------------------------------------------------------------------------------
+
+    def advance(self, watermark: int) -> Found:
+        """Windows that event time alone makes due; then forget slices that no window can need."""
+        if watermark <= self.watermark:
+            return self._lowered(Due.none())
+        due = [*self.finder.by_time(self.slices, self.watermark, watermark, self.keys)]
+        slots = np.arange(len(self.keys))
+        for number, window in self.discretizers:
+            state = self.keys.window_state(number, slots)
+            closed = window.advance(watermark, slots, state)
+            if len(closed):
+                self.keys.store_window_state(number, slots, state)
+                due.append(self._of_closed(number, closed))
+        found = self._lowered(Due.concat(due))
+        self.watermark = watermark
+        self._purge()
+        return found
+
+    def finish(self, last_time: int) -> Found:
+        """End of stream. `last_time` is the largest time of the whole stream."""
+        due = [*self.finder.at_end(self.slices, self.watermark, self.keys, last_time)]
+        slots = np.arange(len(self.keys))
+        for number, window in self.discretizers:
+            state = self.keys.window_state(number, slots)
+            closed = window.finish(slots, state, self.keys.rows_seen)
+            due.append(self._of_closed(number, closed))
+        return self._lowered(Due.concat(due))
+
+    # -- results and memory ------------------------------------------------------------------------------
+
+    def _lowered(self, due: Due) -> Found:
+        due = due.located(self.slices)
+        bounds = [a.bound for a in self.aggs]
+        values, combines = lower_ranges(bounds, self.slices.cells, due.i0, due.i1, store=self.store)
+        self.combines += combines
+        return Found(due, values)
+
+    def _purge(self) -> None:
+        table = self.slices
+        if not len(table):
+            return
+        keep = np.zeros(len(table), bool)
+        for measure, windows in self.sets.items():
+            if measure == TIME:
+                keep |= table.last[0] >= windows.horizon(self.watermark)
+            elif measure == ROWS:
+                keep |= table.stop > horizons(windows, self.keys.rows_seen)[table.slot]
+            else:
+                dimension = self._dimension(measure)
+                horizon = horizons(windows, self.keys.last[dimension])
+                keep |= table.last[dimension] >= horizon[table.slot]
+        needed = self.keys.open_from(self.discretizers, self.free_forms)
+        if self.count_backs:
+            deepest = max(w.rows for _, w in self.count_backs)
+            needed = np.minimum(needed, self.keys.rows_seen - deepest)
+        keep |= table.stop > needed[table.slot]
+        if not keep.all():
+            gone = ~keep
+            self.keys.note_purged(table.slot[gone], table.last[0][gone], table.stop[gone])
+            self.slices = table.take(keep)
+        self._after_purge = len(self.slices)
+
+    def start_giving(self, query: Query) -> None:
+        """A window added while running is given from the first one on whose rows are all held, in whole slices.
+
+        Data-driven windows start afresh with the next row and need no such bound.
+        """
+        window, table = query.window, self.slices
+        if not isinstance(window, ContextFree):
+            return
+        alone = WindowSet(window.measure, [query])
+        if window.measure == ROWS:
+            bound = self.keys.purged_pos.copy()
+            slots, crossed = alone.crossed(table.slot, table.pos, table.stop - 1)
+            np.maximum.at(bound, slots, crossed + 1)
+            self.keys.given_from[query.number] = bound
+        elif window.measure == TIME:
+            gone = int(self.keys.purged_time.max(initial=ALWAYS))
+            _, crossed = alone.crossed(table.slot, table.first[0], table.last[0])
+            self.keys.given_from[query.number] = max(gone, int(crossed.max(initial=ALWAYS))) + 1
+        else:
+            seen = self.keys.last[self._dimension(window.measure)]
+            self.keys.given_from[query.number] = (
+                np.nextafter(seen, np.inf) if seen.dtype.kind == "f" else seen + 1
+            )
+
+    # -- parts of the state ---------------------------------------------------------------------------------
+
+    def select(self, slots: Array) -> OrderedSlicer:
+        """A copy of the state of these keys, renumbered 0, 1, ... (slots not seen yet are empty there)."""
+        other = OrderedSlicer(
+            self.queries, self.aggs, self.dimensions, store=self.store, emit_empty=self.emit_empty
+        )
+        other.watermark = self.watermark
+        self.keys.grow(int(slots.max()) + 1 if len(slots) else 0)
+        other.keys = self.keys.select(slots)
+        place = np.searchsorted(slots, self.slices.slot)
+        chosen = np.isin(self.slices.slot, slots)
+        other.slices = self.slices.take(chosen).with_slots(place[chosen])
+        return other
+
+    def put(self, slots: Array, part: OrderedSlicer) -> None:
+        """Put the state of `select` (possibly moved on) in the place of these keys' state."""
+        self.keys.put(slots, part.keys)
+        others = self.slices.take(~np.isin(self.slices.slot, slots))
+        both = SliceTable.concat([others, part.slices.with_slots(slots[part.slices.slot])])
+        self.slices = both.take(np.argsort(both.slot, kind="stable"))
+
+
+def _mark_cuts(cut: Array, values: Array, heads: Array, previous: Array, windows: WindowSet) -> None:
+    """Set cut where an edge lies in (value before, value]; `previous` is the value before each key's first row."""
+    if len(heads) == 1:
+        edges, jumps = windows.edges_among(np.concatenate((previous, values)))
+        for marks in (edges, jumps):
+            at = np.searchsorted(values, marks)
+            cut[at[at < len(cut)]] = True
+        return
+    edges, jumps = windows.edges_among(np.unique(np.concatenate((previous, values))))
+    marks = np.concatenate((edges, jumps))
+    marks.sort()
+    place = np.searchsorted(marks, values, side="right")
+    changed = np.empty(len(cut), bool)
+    changed[1:] = place[1:] != place[:-1]
+    changed[heads] = place[heads] != np.searchsorted(marks, previous, side="right")
+    cut |= changed
+
+
+def plain(column: Column) -> Array:
+    """A column as discretizers see it: null is False for booleans, NaN for numbers, None for the rest."""
+    if column.valid is None or column.valid.all():
+        return column.values
+    if column.values.dtype == bool:
+        return column.values & column.valid
+    if column.values.dtype == object:
+        return np.where(column.valid, column.values, np.array(None))
+    return np.where(column.valid, column.values.astype(np.float64), np.nan)

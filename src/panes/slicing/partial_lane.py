@@ -1,0 +1,186 @@
+"""The partial lane: rows in any order, partial aggregates only, never rows (SPEC S-12, S-15).
+
+For context-free windows on event time and sessions, with commutative aggregates. Each row is lifted once: into
+partials per (slice, key), or, when there are sessions, into atoms that serve slices and sessions both. Windows
+are assembled from what is held when the watermark passes their end. A late row is added like any other; the
+windows it belongs to that were given already are given again, with the next revision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from panes.slicing.lane import Agg, Query, Results, Rows
+from panes.slicing.lane_results import corrections, join, no_results
+from panes.slicing.lifting import AtomLifter, Loose, lift_slices
+from panes.slicing.revisions import Revisions
+from panes.slicing.session_side import SessionSide
+from panes.slicing.slice_side import SliceSide
+from panes.slicing.store import CellList, fold_equal
+from panes.windows.base import ALWAYS, ContextFree
+
+Array = np.ndarray
+
+
+class PartialLane:
+    """Implements the contract of lane.py for workloads that need no rows and no order."""
+
+    def __init__(
+        self,
+        queries: Sequence[Query],
+        aggs: Sequence[Agg],
+        *,
+        lateness: int | None,
+        keyed: bool,
+        store: str = "auto",
+        emit_empty: bool = False,
+    ) -> None:
+        self.aggs = tuple(aggs)
+        self.lateness = lateness
+        self.keyed = keyed
+        self.watermark = ALWAYS
+        self.last_time = ALWAYS
+        self.keys = 0 if keyed else 1  # slots 0..keys-1 have been seen
+        context_free = [q for q in queries if isinstance(q.window, ContextFree)]
+        others = [q for q in queries if not isinstance(q.window, ContextFree)]
+        self.slices = SliceSide(context_free, aggs, keyed=keyed, store=store, emit_empty=emit_empty)
+        self.sessions = SessionSide(others, aggs)
+        self.revisions = Revisions()
+        self._lifter = AtomLifter()
+
+    @property
+    def queries(self) -> tuple[Query, ...]:
+        both = (*self.slices.windows.queries, *(s.query for s in self.sessions.running))
+        return tuple(sorted(both, key=lambda q: q.number))
+
+    # -- rows and time ------------------------------------------------------------------------------------------
+
+    def add(self, rows: Rows) -> None:
+        """Take rows that are not late."""
+        if not len(rows):
+            return
+        times = rows.times
+        lo, hi = (times[0], times[-1]) if rows.in_order else (times.min(), times.max())
+        self.last_time = max(self.last_time, int(hi))
+        if rows.slots is not None:
+            self.keys = max(self.keys, int(rows.slots.max()) + 1)
+        placed = self.slices.place(rows, int(lo), int(hi)) if self.slices else None
+        if self.sessions:
+            atoms = self._lifter.lift(rows, placed, self.sessions.deadlines(rows), self.aggs, self.keys)
+            self.sessions.take(atoms)
+            if atoms.starts is not None and atoms.at is not None:
+                delta = CellList(atoms.at, atoms.slots, atoms.cells)
+                if not atoms.one_per_cell:
+                    delta = fold_equal(delta, [a.bound for a in self.aggs])
+                self.slices.take(Loose(atoms.starts, delta.at, delta.slots, delta.cells))
+        elif placed is not None:
+            self.slices.take(lift_slices(rows, placed, self.aggs, self.keys, dense=self.slices.dense))
+
+    def advance(self, watermark: int) -> Results:
+        """Event time has reached `watermark`: everything now due."""
+        if watermark <= self.watermark:
+            return no_results(self.aggs)
+        before, self.watermark = self.watermark, watermark
+        parts = []
+        progress = self._progress()
+        if self.slices:
+            parts.append(self.slices.due(before, watermark))
+            self.slices.purge(progress)
+        if self.sessions:
+            parts.append(self.sessions.due(watermark, keep=self.lateness is not None))
+            if self.lateness is not None:
+                self.sessions.purge(progress)
+        self.revisions.forget_before(progress)
+        return join(parts, self.aggs)
+
+    def finish(self) -> Results:
+        """End of stream: everything that the end makes due."""
+        parts = [self.slices.finish(self.watermark)] if self.slices else []
+        parts.append(self.sessions.finish())
+        return join(parts, self.aggs)
+
+    def _progress(self) -> int:
+        """No row below this can come any more."""
+        return max(self.watermark - (self.lateness or 0), ALWAYS + 1) if self.watermark > ALWAYS else ALWAYS
+
+    def correct(self, row: Rows, watermark: int) -> Results:
+        """One late row within the allowed lateness: corrections to results already given."""
+        slot = 0 if row.slots is None else int(row.slots[0])
+        time = int(row.times[0])
+        upto = min(watermark, self.watermark)
+        if self.slices:
+            spans, given = self.slices.given_with(slot, time, upto)
+        touched = self.sessions.touched(slot, row) if self.sessions else []
+        self.add(row)
+        parts = []
+        if self.slices:
+            there, values = self.slices.answer_one(slot, spans)
+            found = []
+            for i in there.tolist():
+                number, start, end = int(spans.number[i]), int(spans.start[i]), int(spans.end[i])
+                revision = self.revisions.next((number, slot, start, end), given=bool(given[i]))
+                found.append((number, start, end, revision))
+            parts.append(corrections(slot, found, 0, values))
+            if self.slices.empty is not None:
+                parts.append(self.slices.empty.begin_earlier(slot, spans, upto))
+        if self.sessions:
+            parts.append(self.sessions.correct(slot, time, upto, touched, self.revisions))
+        return join(parts, self.aggs)
+
+    def next_due(self, watermark: int) -> int:
+        """No result can be due before the watermark reaches this (ALWAYS if any row may make one due)."""
+        if watermark == ALWAYS:
+            return ALWAYS
+        return min(self.slices.windows.next_end(watermark), self.sessions.next_due(watermark))
+
+    # -- windows come and go --------------------------------------------------------------------------------------
+
+    def add_window(self, query: Query, watermark: int) -> None:
+        """Give this window too, from the first one on whose rows are all still held in slices of their own."""
+        self.watermark = max(self.watermark, watermark)
+        if isinstance(query.window, ContextFree):
+            self.slices.add_query(query, self.watermark, self._progress(), self.last_time)
+        else:
+            self.sessions.add_query(query, self.last_time)
+
+    def remove_window(self, number: int) -> None:
+        """Stop giving this window; edges that only it had are cut no more."""
+        if any(q.number == number for q in self.slices.windows.queries):
+            self.slices.remove_query(number, self._progress(), self.last_time)
+        self.sessions.remove_query(number)
+        self.revisions.forget_query(number)
+
+    # -- state, and looking at it -----------------------------------------------------------------------------------
+
+    def dump(self, slots: Array | None = None) -> dict[str, pa.Table]:
+        """The whole state, or that of some keys, as Arrow tables."""
+        from panes.slicing import partial_lane_state
+
+        return partial_lane_state.dump(self, slots)
+
+    def load(self, tables: dict[str, pa.Table], slot_map: Array) -> None:
+        """Take in a dump; `slot_map[slot in the dump]` is the slot here. Several dumps of different keys may be loaded."""
+        from panes.slicing import partial_lane_state
+
+        partial_lane_state.load(self, tables, slot_map)
+
+    def used_slots(self) -> Array:
+        """Slots of keys that something is held of."""
+        parts = [self.slices.store.cells(None).slots]
+        parts += [s.store.slot[s.store.held(None)] for s in self.sessions.running]
+        return np.unique(np.concatenate(parts))
+
+    def metrics(self) -> dict[str, Any]:
+        stores = [s.store for s in self.sessions.running]
+        return {
+            "slices": len(self.slices.slices),
+            "cells": self.slices.store.occupied if self.slices else 0,
+            "combines": self.slices.store.combines + sum(s.combines for s in stores),
+            "bytes": (self.slices.store.nbytes if self.slices else 0) + sum(s.nbytes for s in stores),
+            "store": self.slices.store.name if self.slices else "sessions only",
+            "sessions_open": sum(s.open for s in stores),
+        }

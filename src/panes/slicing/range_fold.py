@@ -1,0 +1,75 @@
+"""Results of many ranges of slices at once, lazily or through an aggregate tree.
+
+Lazy folds every slice of every range. Eager builds a tree over the table once per call (each level folds
+pairs of the one below) and answers a range from at most 2*log2(n) nodes, in order, so that it is right for
+non-commutative aggregates too. `auto` takes the cheaper one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from panes.aggregates.base import BoundAggregate, Cells
+
+Array = np.ndarray
+
+
+def lower_ranges(
+    aggregates: Sequence[BoundAggregate], cells: Sequence[Cells], lo: Array, hi: Array, *, store: str = "auto"
+) -> tuple[tuple[pa.Array, ...], int]:
+    """One Arrow array per aggregate with the result of each range [lo, hi) of cells, and the combines done."""
+    lengths = hi - lo
+    total = int(lengths.sum())
+    size = len(cells[0]) if cells else 0
+    eager = store == "eager" or (
+        store == "auto" and total > 4 * size + 20 * len(lo) * max(1, size.bit_length())
+    )
+    values = []
+    for aggregate, partials in zip(aggregates, cells):
+        if eager and not aggregate.laws.holistic:
+            nodes, index, offsets = _tree_cover(aggregate, partials, lo, hi)
+        else:
+            nodes, index, offsets = partials, *_spread(lo, lengths)
+        values.append(aggregate.lower_ranges(nodes, index, offsets))
+    return tuple(values), total
+
+
+def _spread(lo: Array, lengths: Array) -> tuple[Array, Array]:
+    """Index of all cells of all ranges, one range after the other, and the offsets of the ranges in it."""
+    offsets = np.zeros(len(lo) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    index = np.arange(offsets[-1]) + np.repeat(lo - offsets[:-1], lengths)
+    return index, offsets
+
+
+def _tree_cover(aggregate: BoundAggregate, leaves: Cells, lo: Array, hi: Array) -> tuple[Cells, Array, Array]:
+    """Tree nodes, and for each range the nodes that cover it exactly, left to right."""
+    levels = [leaves]
+    while len(levels[-1]) > 1:
+        n = len(levels[-1])
+        levels.append(aggregate.fold(levels[-1], np.append(np.arange(0, n, 2), n)))
+    starts = np.concatenate(([0], np.cumsum([len(level) for level in levels])))
+    nodes = Cells.concat(levels)
+    ranges = np.arange(len(lo))
+    left_parts, right_parts = [], []  # (range, node): left ones in order, right ones in reverse order
+    a, b = lo.copy(), hi.copy()
+    for level in range(len(levels)):
+        live = a < b
+        if not live.any():
+            break
+        take_left = live & (a % 2 == 1)
+        left_parts.append((ranges[take_left], starts[level] + a[take_left]))
+        a = a + take_left
+        take_right = live & (a < b) & (b % 2 == 1)
+        right_parts.append((ranges[take_right], starts[level] + b[take_right] - 1))
+        b = b - take_right
+        a, b = a // 2, b // 2
+    parts = left_parts + right_parts[::-1]
+    owner = np.concatenate([p[0] for p in parts]) if parts else np.empty(0, np.int64)
+    node = np.concatenate([p[1] for p in parts]) if parts else np.empty(0, np.int64)
+    order = np.argsort(owner, kind="stable")
+    counts = np.bincount(owner, minlength=len(lo))
+    return nodes, node[order], np.concatenate(([0], np.cumsum(counts)))

@@ -1,0 +1,135 @@
+"""Results of lanes as an Arrow table: key columns, window, bounds, aggregates, revision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from panes.slicing.keys import KeyDirectory
+from panes.slicing.lane import NO_TIME, Results
+from panes.slicing.spec import OperatorSpec
+
+if TYPE_CHECKING:
+    import pandas
+
+Array = np.ndarray
+
+
+class Result:
+    """What a call to an operator yields: an Arrow table, and shorthands for looking at it."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+
+    def __len__(self) -> int:
+        return self.table.num_rows
+
+    def __bool__(self) -> bool:
+        return self.table.num_rows > 0
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return self.rows()
+
+    def __repr__(self) -> str:
+        return f"Result({self.table.num_rows} rows)"
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Results as dicts."""
+        yield from self.table.to_pylist()
+
+    def to_arrow(self) -> pa.Table:
+        return self.table
+
+    def to_pandas(self) -> pandas.DataFrame:
+        return self.table.to_pandas()
+
+
+class ResultBuilder:
+    """Turns what lanes give into tables of one schema."""
+
+    def __init__(
+        self, spec: OperatorSpec, keys: KeyDirectory | None, *, positions: pa.DataType | None
+    ) -> None:
+        self._spec = spec
+        self._keys = keys
+        self._time_type = spec.schema.field(spec.time).type
+        self._positions = positions  # type of window_from and window_to; None: no window has them
+        self._empty: Result | None = None
+
+    def empty(self) -> Result:
+        if self._empty is None:
+            none = np.empty(0, np.int64)
+            values = tuple(pa.nulls(0, a.bound.out_type) for a in self._spec.aggs)
+            nothing = Results(
+                none, none, none, none, none, none, none.astype(np.int32), none.astype(bool), values
+            )
+            self._empty = self._table([nothing], {})
+        return self._empty
+
+    def build(self, parts: Sequence[Results], labels: Mapping[int, str]) -> Result:
+        """One table of all parts; windows that have an end in time are in the order of it."""
+        parts = [p for p in parts if len(p)]
+        return self._table(parts, labels) if parts else self.empty()
+
+    def _table(self, parts: Sequence[Results], labels: Mapping[int, str]) -> Result:
+        def column(name: str) -> Array:
+            columns = [getattr(p, name) for p in parts]
+            return columns[0] if len(columns) == 1 else np.concatenate(columns)
+
+        slots, number = column("slots"), column("query")
+        columns: dict[str, pa.Array] = {}
+        if self._keys is not None:
+            columns.update(zip(self._spec.keys, self._keys.key_columns(slots)))
+        columns["window"] = _label_column(number, labels)
+        end = column("end")
+        columns["window_start"] = self._time(column("start"))
+        columns["window_end"] = self._time(end)
+        if self._positions is not None:
+            columns["window_from"] = _position(
+                np.concatenate([_as(p.lo, self._positions) for p in parts]), self._positions
+            )
+            columns["window_to"] = _position(
+                np.concatenate([_as(p.hi, self._positions) for p in parts]), self._positions
+            )
+        for i, agg in enumerate(self._spec.aggs):
+            arrays = [p.values[i] for p in parts]
+            columns[agg.name] = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+        columns["revision"] = pa.array(column("revision").astype(np.int32, copy=False))
+        if self._spec.lateness is not None:
+            columns["void"] = pa.array(column("void"))
+        table = pa.table(columns)
+        if len(end) > 1 and np.any(end[1:] < end[:-1]):
+            table = table.take(np.argsort(end, kind="stable"))
+        if self._spec.finalize is not None:
+            table = self._spec.finalize(table)
+        return Result(table)
+
+    def _time(self, ticks: Array) -> pa.Array:
+        missing = ticks == NO_TIME
+        array = pa.array(ticks, mask=missing) if missing.any() else pa.array(ticks)
+        if pa.types.is_timestamp(self._time_type):
+            return array.view(self._time_type)
+        return array
+
+
+def _label_column(number: Array, labels: Mapping[int, str]) -> pa.Array:
+    numbers = np.array(sorted(labels), np.int64)
+    names = pa.array([labels[n] for n in numbers.tolist()], pa.string())
+    return names.take(pa.array(np.searchsorted(numbers, number)))
+
+
+def _as(column: Array, type: pa.DataType) -> Array:
+    if pa.types.is_floating(type) and column.dtype != np.float64:
+        return np.where(column == NO_TIME, np.nan, column.astype(np.float64))
+    return column
+
+
+def _position(column: Array, type: pa.DataType) -> pa.Array:
+    missing = np.isnan(column) if column.dtype == np.float64 else column == NO_TIME
+    return pa.array(column, type, mask=missing)

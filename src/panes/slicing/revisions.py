@@ -1,0 +1,41 @@
+"""How often a window was given: corrections count on from the last time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+Identity = tuple[int, int, int, int]  # query number, slot, start, end
+
+
+class Revisions:
+    """Remembers windows that were corrected; one that was only given once is known by its rows being there."""
+
+    def __init__(self) -> None:
+        self._last: dict[Identity, int] = {}
+        self._crowded = 64
+
+    def __len__(self) -> int:
+        return len(self._last)
+
+    def next(self, window: Identity, *, given: bool) -> int:
+        """The revision to give a window with now; `given`: it was given before."""
+        known = self._last.get(window)
+        revision = known + 1 if known is not None else int(given)
+        if revision:
+            self._last[window] = revision
+        return revision
+
+    def forget_before(self, progress: int) -> None:
+        """No row can change windows that end before this any more."""
+        if len(self._last) > self._crowded:
+            self._last = {w: r for w, r in self._last.items() if w[3] >= progress}
+            self._crowded = max(64, 2 * len(self._last))
+
+    def forget_query(self, number: int) -> None:
+        self._last = {w: r for w, r in self._last.items() if w[0] != number}
+
+    def items(self) -> Iterator[tuple[Identity, int]]:
+        return iter(self._last.items())
+
+    def load(self, window: Identity, revision: int) -> None:
+        self._last[window] = revision

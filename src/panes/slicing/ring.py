@@ -1,0 +1,227 @@
+"""Rows of partials in a ring, with a tree of partials above them.
+
+A row belongs to a slice and has one column per key, in one matrix per field. Rows of slices that are needed
+no more are used again for new ones. The tree is optional: node j of level l joins slices j << l up to
+(j + 1) << l, is computed when it is first asked for, and again after a slice below it changed (SPEC W-11).
+Slices are numbered on and on, so that nodes keep their place while slices come and go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from panes.aggregates.base import BoundAggregate, Cells
+from panes.slicing.store import spread
+
+Array = np.ndarray
+
+_ROWS = 16
+#: From this many columns on, rows are combined one by one, in place rather than through copies.
+_WIDE = 4096
+
+
+class Ring:
+    """`present` and `fields` are matrices: rows are slices (then nodes), columns are key slots."""
+
+    def __init__(self, aggs: Sequence[BoundAggregate], *, columns: int, tree: bool) -> None:
+        self.combines = 0
+        self.tree = tree
+        self.width = columns  # columns in use
+        self._aggs = tuple(aggs)
+        self._identity = [a.empty(1).fields for a in self._aggs]
+        self._base = 0  # number of the first slice
+        self._n = 0
+        self._allocate(_ROWS, columns)
+
+    def __len__(self) -> int:
+        return self._n
+
+    def _allocate(self, rows: int, columns: int) -> None:
+        self._rows, self.columns = rows, columns
+        height = 2 * rows if self.tree else rows
+        self.present = np.zeros((height, columns), np.uint8)
+        self.fields = [
+            tuple(np.full((height, columns), none[0], none.dtype) for none in identity)
+            for identity in self._identity
+        ]
+        self._blank = np.zeros(rows, bool)  # rows of new slices: their content is that of an old one
+        self._valid = np.zeros(2 * rows, bool)  # nodes that are up to date
+
+    @property
+    def nbytes(self) -> int:
+        return self.present.nbytes + sum(f.nbytes for fields in self.fields for f in fields)
+
+    # -- slices come and go -------------------------------------------------------------------------------
+
+    def row(self, at: Array) -> Array:
+        """Rows of slices at these positions."""
+        return (self._base + at) & (self._rows - 1)
+
+    def rows(self) -> Array:
+        return self.row(np.arange(self._n))
+
+    def widen(self, columns: int) -> None:
+        """Have columns for slots 0..columns-1."""
+        if columns > self.columns:
+            self._move(self._rows, max(columns, 2 * self.columns))
+        self.width = max(self.width, columns)
+
+    def grow_tree(self) -> None:
+        self.tree = True
+        self._move(self._rows, self.columns)
+
+    def open(self, fresh: Array, total: int) -> None:
+        """New slices lie at these positions; there are now `total`."""
+        if total > self._rows:
+            self._move(1 << (total - 1).bit_length(), self.columns)
+        first = int(fresh[0])
+        if first < self._n:
+            moved = np.ones(total - first, bool)
+            moved[fresh - first] = False
+            source, target = self.row(np.arange(first, self._n)), self.row(first + np.flatnonzero(moved))
+            for matrix in (self.present, self._blank, *(f for fields in self.fields for f in fields)):
+                matrix[target] = matrix[source]
+        self._n = total
+        self._blank[self.row(fresh)] = True
+        self.touch(np.arange(first, total))
+
+    def drop(self, count: int) -> None:
+        self._base += count
+        self._n -= count
+        if self._rows > 16 * _ROWS and 8 * self._n < self._rows:
+            self._move(self._rows // 4, self.columns)
+
+    def clear(self) -> None:
+        """Drop all slices."""
+        self._base += self._n
+        self._n = 0
+
+    def _move(self, rows: int, columns: int) -> None:
+        """Everything into matrices of another size."""
+        old, present, fields, blank = self.rows(), self.present, self.fields, self._blank
+        self._allocate(rows, columns)
+        new, width = self.rows(), present.shape[1]
+        self.present[new, :width] = present[old]
+        self._blank[new] = blank[old]
+        for targets, sources in zip(self.fields, fields):
+            for target, source in zip(targets, sources):
+                target[new, :width] = source[old]
+
+    # -- writing ------------------------------------------------------------------------------------------
+
+    def is_blank(self, rows: Array) -> Array:
+        return self._blank[rows]
+
+    def written(self, rows: Array) -> None:
+        self._blank[rows] = False
+
+    def fill(self, rows: Array) -> None:
+        """Make new rows among these hold nothing."""
+        rows = rows[self._blank[rows]]
+        if len(rows):
+            self.present[rows] = 0
+            for fields, identity in zip(self.fields, self._identity):
+                for field, none in zip(fields, identity):
+                    field[rows] = none[0]
+            self._blank[rows] = False
+
+    def write(self, row: int, width: int, present: Any, cells: Sequence[Cells]) -> None:
+        """Combine cells of columns 0..width-1 into one row."""
+        if self._blank[row]:
+            self.present[row, :width], self.present[row, width:] = present, 0
+            for fields, identity, cell in zip(self.fields, self._identity, cells):
+                for field, none, value in zip(fields, identity, cell.fields):
+                    field[row, :width], field[row, width:] = value, none[0]
+            self._blank[row] = False
+            return
+        self.present[row, :width] |= present
+        self.combines += width
+        for agg, fields, cell in zip(self._aggs, self.fields, cells):
+            merged = agg.merge(Cells(tuple(f[row, :width] for f in fields)), cell)
+            for field, value in zip(fields, merged.fields):
+                field[row, :width] = value
+
+    # -- reading ------------------------------------------------------------------------------------------
+
+    def cells(self, a: int, rows: Any) -> Cells:
+        """Partials of aggregate number `a` in one row or several, row by row, columns in use only."""
+        return Cells(tuple(f[rows, : self.width].reshape(-1) for f in self.fields[a]))
+
+    def flat(self, a: int) -> Cells:
+        """All partials of aggregate number `a`; that of (row, slot) is number row * columns + slot."""
+        return Cells(tuple(f.reshape(-1) for f in self.fields[a]))
+
+    def cover(self, lo: Array, hi: Array) -> tuple[Array, Array]:
+        """Rows that together stand for each range of slices, and the offsets of the ranges among them."""
+        if not self.tree:
+            at, offsets = spread(lo, hi)
+            return self.row(at), offsets
+        a, b = self._base + lo, self._base + hi
+        owners, rows, wanted = [], [], []
+        for level in range(self._rows.bit_length()):
+            open_ = a < b
+            left, right = np.flatnonzero(open_ & (a & 1 == 1)), np.flatnonzero(open_ & (b & 1 == 1))
+            nodes = np.concatenate((a[left], b[right] - 1))
+            owners += [left, right]
+            rows.append(self._node(level, nodes))
+            wanted.append(nodes)
+            a, b = (a + 1) >> 1, b >> 1
+            if not (a < b).any():
+                break
+        self._compute(wanted)
+        owner = np.concatenate(owners)
+        offsets = np.zeros(len(lo) + 1, np.int64)
+        np.cumsum(np.bincount(owner, minlength=len(lo)), out=offsets[1:])
+        return np.concatenate(rows)[np.argsort(owner, kind="stable")], offsets
+
+    # -- the tree -----------------------------------------------------------------------------------------
+
+    def touch(self, at: Array) -> None:
+        """Slices at these positions change: nodes above them are out of date."""
+        if not self.tree:
+            return
+        numbers = self._base + at
+        for level in range(1, self._rows.bit_length()):
+            numbers = numbers >> 1
+            if len(numbers) > 8:
+                numbers = np.unique(numbers)
+            self._valid[self._node(level, numbers)] = False
+
+    def _node(self, level: int, numbers: Array) -> Array:
+        """Rows of nodes of a level; level 0 are the slices."""
+        return 2 * self._rows - (2 * self._rows >> level) + (numbers & ((self._rows >> level) - 1))
+
+    def _compute(self, wanted: list[Array]) -> None:
+        """Compute nodes (given per level) that are out of date, and those below that they need."""
+        stale: list[Array] = []
+        below = np.empty(0, np.int64)
+        for level in range(len(wanted) - 1, 0, -1):
+            nodes = np.concatenate((wanted[level], below))
+            nodes = np.unique(nodes[~self._valid[self._node(level, nodes)]])
+            stale.append(nodes)
+            below = np.concatenate((2 * nodes, 2 * nodes + 1))
+        for level, nodes in enumerate(reversed(stale), start=1):
+            if len(nodes):
+                rows = self._node(level, nodes)
+                self._join(rows, self._node(level - 1, 2 * nodes), self._node(level - 1, 2 * nodes + 1))
+                self._valid[rows] = True
+
+    def _join(self, out: Array, left: Array, right: Array) -> None:
+        """Rows `out` become the rows `left` combined with the rows `right`."""
+        self.combines += len(out) * self.width
+        if self.width >= _WIDE:
+            for o, x, y in zip(out.tolist(), left.tolist(), right.tolist()):
+                self._join_rows(o, x, y)
+        else:
+            self._join_rows(out, left, right)
+
+    def _join_rows(self, out: Any, left: Any, right: Any) -> None:
+        width = self.width
+        self.present[out, :width] = self.present[left, :width] | self.present[right, :width]
+        for a, (agg, fields) in enumerate(zip(self._aggs, self.fields)):
+            merged = agg.merge(self.cells(a, left), self.cells(a, right))
+            for field, value in zip(fields, merged.fields):
+                field[out, :width] = value.reshape(-1, width) if isinstance(out, np.ndarray) else value

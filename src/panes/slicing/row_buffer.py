@@ -1,0 +1,67 @@
+"""Rows pushed one by one wait here until something may be due, and are then worked on together.
+
+That is invisible: lateness is decided row by row anyway, and a row after which a result may be due is never
+held back. What is malformed is refused at once, by a trial read of each new combination of value types.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from panes.slicing.spec import MANUAL, OperatorSpec
+from panes.windows.base import ALWAYS
+
+#: Rows held at most: enough to make the cost per row small, few enough to hold in memory.
+LIMIT = 8192
+
+
+class RowBuffer:
+    """Single rows, not yet worked on."""
+
+    def __init__(self, spec: OperatorSpec) -> None:
+        self._spec = spec
+        self._rows: list[dict[str, Any]] = []
+        self._shapes: set[tuple[Any, ...]] = set()
+        self._highest = ALWAYS
+        self._due = ALWAYS
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def expect(self, due: int) -> None:
+        """Nothing can be due before the watermark reaches this."""
+        self._due = due
+
+    def takes(self, batch: dict[str, Any]) -> bool:
+        """Whether a dict is one row, and not columns."""
+        value = batch.get(self._spec.time)
+        return isinstance(value, int | datetime | str) or value is None
+
+    def add(self, row: dict[str, Any], watermark: int) -> bool:
+        """Hold a row; True if the rows held must be worked on now."""
+        shape = (*row, *map(type, row.values()))
+        if shape not in self._shapes:
+            self._spec.read([row])
+            self._shapes.add(shape)
+        self._rows.append(row)
+        time = row.get(self._spec.time)
+        if time is None:
+            return False
+        if type(time) is not int:
+            time = self._spec.domain.point(time, argument=self._spec.time)
+        if len(self._rows) >= LIMIT:
+            return True
+        if self._spec.watermark == MANUAL:
+            # behind the watermark: it may complete a window that counts rows, or correct one
+            return time <= watermark and (self._due == ALWAYS or self._spec.lateness is not None)
+        bound = self._spec.bound
+        reached = max(watermark, self._highest - bound)
+        if time > self._highest:
+            self._highest = time
+        return time - bound >= self._due or (self._spec.lateness is not None and time < reached)
+
+    def drain(self) -> list[dict[str, Any]]:
+        """All rows held, which are held no longer."""
+        rows, self._rows = self._rows, []
+        return rows

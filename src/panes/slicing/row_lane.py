@@ -1,0 +1,196 @@
+"""The row lane: every window kind, on rows in event-time order.
+
+Rows wait in the reorder buffer until the watermark passes them, then the ordered slicer takes them. With
+allowed lateness the lane also keeps what it needs to go back: a second slicer that stays `lateness` behind
+(the base), the rows since then (the log), and what was given since then. A late row is put in its place, the
+key is replayed from the base, and the difference to what was given is the correction (docs/semantics.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from panes.errors import QueryError
+from panes.slicing.due import Due
+from panes.slicing.given import Given, diff
+from panes.slicing.lane import Agg, Query, Results, Rows
+from panes.slicing.measures import went_back
+from panes.slicing.ordered import Found, OrderedSlicer
+from panes.slicing.reorder import ReorderBuffer, by_time, concat_rows
+from panes.windows.base import ALWAYS, NEVER, ContextFree, CountBack
+
+Array = np.ndarray
+
+
+class RowLane:
+    """Windows of every kind, one set of slices per key."""
+
+    def __init__(
+        self,
+        queries: Sequence[Query],
+        aggs: Sequence[Agg],
+        *,
+        lateness: int | None,
+        dimensions: Mapping[str, np.dtype],
+        store: str = "auto",
+        emit_empty: bool = False,
+    ) -> None:
+        self.lateness = lateness
+        self.buffer = ReorderBuffer()
+        self.live = OrderedSlicer(queries, aggs, dimensions, store=store, emit_empty=emit_empty)
+        self.base = OrderedSlicer(queries, aggs, dimensions, store=store, emit_empty=emit_empty)
+        self.log: list[Rows] = []
+        self.given = Given()
+        self.last_time = ALWAYS
+        #: rows that broke the rule of a measure, with the reason; the operator collects them
+        self.rejected: list[tuple[Array, str]] = []
+
+    @property
+    def queries(self) -> tuple[Query, ...]:
+        return self.live.queries
+
+    # -- rows and time ---------------------------------------------------------------------------------
+
+    def add(self, rows: Rows) -> None:
+        """Take rows that are not late."""
+        if len(rows):
+            self.last_time = max(self.last_time, int(rows.times.max()))
+            self.buffer.add(rows)
+
+    def advance(self, watermark: int) -> Results:
+        """Event time has reached `watermark`: everything now due."""
+        found = self._release(watermark)
+        found.append(self.live.advance(watermark))
+        results = first_results(found)
+        if self.lateness is not None:
+            self.given.record(results, Due.concat([f.due for f in found]))
+            self._move_base(watermark - self.lateness)
+        return results
+
+    def _release(self, watermark: int) -> list[Found]:
+        released = self.buffer.release(watermark)
+        if released is None:
+            return []
+        bad = went_back(released, self.live.dimensions, self.live.keys)
+        if bad is not None:
+            self.rejected += [(released.seq[mask], reason) for mask, reason in bad if mask.any()]
+            released = released.take(np.flatnonzero(~(bad[0][0] | bad[1][0])))
+        if self.lateness is not None:
+            self.log.append(released)
+        return [self.live.take(released)]
+
+    def _move_base(self, horizon: int) -> None:
+        """Rows before the horizon can't be preceded by a late row any more: the base takes them for good."""
+        if self.log and any(len(r) and r.times[0] < horizon for r in self.log):
+            rows = by_time(concat_rows(self.log))
+            count = int(np.searchsorted(rows.times, horizon))
+            self.log = [rows.take(np.arange(count, len(rows)))]
+            self.given.settle(self.base.take(rows.take(np.arange(count))).due)
+        self.given.settle(self.base.advance(horizon).due)
+
+    def correct(self, row: Rows, watermark: int) -> Results:
+        """One late row within the allowed lateness: corrections to results already given."""
+        slot = 0 if row.slots is None else int(row.slots[0])
+        mine = np.array([slot])
+        rows = by_time(concat_rows([*(_of_slot(r, slot) for r in self.log), row]))
+        at = int(np.flatnonzero(rows.seq == row.seq[0])[0])
+        part = self.base.select(mine)
+        if self._breaks_measure(rows, at, part):
+            return first_results([])
+        self.last_time = max(self.last_time, int(row.times[0]))
+        self.log.append(row)
+        position = int(part.keys.rows_seen[0]) + at
+        local = rows if rows.slots is None else _renumbered(rows)
+        found = [part.take(local), part.advance(watermark)]
+        self.live.put(mine, part)
+        return diff(self.given, slot, position, found, self.live.aggs)
+
+    def _breaks_measure(self, rows: Rows, at: int, part: OrderedSlicer) -> bool:
+        for d, name in enumerate(self.live.dimensions, start=1):
+            column = rows.columns[name]
+            values = column.values
+            value = values[at]
+            null = (column.valid is not None and not column.valid[at]) or value != value
+            before = values[at - 1] if at else part.keys.last[d][0]
+            after = values[at + 1] if at + 1 < len(rows) else value
+            if null or not before <= value <= after:
+                self.rejected.append((rows.seq[at : at + 1], "null measure" if null else "measure went back"))
+                return True
+        return False
+
+    def finish(self) -> Results:
+        """End of stream: everything that the end makes due."""
+        found = self._release(NEVER)
+        found.append(self.live.finish(self.last_time))
+        return first_results(found)
+
+    def next_due(self, watermark: int) -> int:
+        """No result can be due before the watermark reaches this."""
+        if any(not isinstance(q.window, ContextFree | CountBack) for q in self.queries):
+            return ALWAYS
+        if any(w.measure.kind != "time" for q in self.queries for w in [q.window]):
+            return ALWAYS
+        return watermark + 1
+
+    # -- windows come and go ---------------------------------------------------------------------------
+
+    def add_window(self, query: Query, watermark: int) -> None:
+        """Give this window too, from the first one on whose rows are all still held."""
+        name = query.window.measure.column
+        if name is not None and name not in self.live.dimensions:
+            raise QueryError(
+                f"window {query.label!r} is on the column {name!r}, which no window of this query is on: "
+                "slices don't know its values; start a new query with it"
+            )
+        for slicer in (self.live, self.base):
+            slicer.set_queries((*slicer.queries, query))
+            slicer.start_giving(query)
+
+    def remove_window(self, number: int) -> None:
+        for slicer in (self.live, self.base):
+            slicer.set_queries(tuple(q for q in slicer.queries if q.number != number))
+        self.given.forget(number)
+
+    def metrics(self) -> dict[str, Any]:
+        return {
+            "slices": len(self.live.slices),
+            "rows_waiting": len(self.buffer),
+            "rows_kept": sum(len(r) for r in self.log),
+            "combines": self.live.combines,
+            "store": self.live.store,
+        }
+
+
+def first_results(found: Sequence[Found]) -> Results:
+    """What slicers found, as results given for the first time."""
+    due = Due.concat([f.due for f in found])
+    parts = [f.values for f in found if len(f)] or [f.values for f in found[:1]]
+    values = tuple(_join(columns) for columns in zip(*parts)) if parts else ()
+    n = len(due)
+    return Results(
+        due.number,
+        due.slot,
+        due.start,
+        due.end,
+        due.lo,
+        due.hi,
+        np.zeros(n, np.int32),
+        np.zeros(n, bool),
+        values,
+    )
+
+
+def _join(columns: Sequence[pa.Array]) -> pa.Array:
+    return columns[0] if len(columns) == 1 else pa.concat_arrays(columns)
+
+
+def _of_slot(rows: Rows, slot: int) -> Rows:
+    return rows if rows.slots is None else rows.take(np.flatnonzero(rows.slots == slot))
+
+
+def _renumbered(rows: Rows) -> Rows:
+    return Rows(np.zeros(len(rows), np.int64), rows.times, rows.seq, rows.columns, rows.in_order)

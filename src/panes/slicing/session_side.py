@@ -1,0 +1,193 @@
+"""The session half of the partial lane: one store of sessions per query, all fed from the same atoms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from panes.errors import QueryError
+from panes.slicing.lane import Agg, Query, Results, Rows
+from panes.slicing.lane_results import corrections, first_results, join, no_results
+from panes.slicing.lifting import Atoms
+from panes.slicing.revisions import Revisions
+from panes.slicing.session_store import GIVEN, SessionStore
+from panes.windows.base import ALWAYS, NEVER
+from panes.windows.session import SessionScan
+
+Array = np.ndarray
+
+#: No session ends later than this: NEVER means "no end".
+_LAST = NEVER - 1
+
+
+@dataclass
+class SessionQuery:
+    """A running session query. Sessions that begin up to `clean_after` may lack rows and are not given."""
+
+    query: Query
+    window: SessionScan
+    store: SessionStore
+    clean_after: int = ALWAYS
+
+
+class SessionSide:
+    """Sessions of all keys and session queries."""
+
+    def __init__(self, queries: Sequence[Query], aggs: Sequence[Agg]) -> None:
+        self.aggs = tuple(aggs)
+        self.running: list[SessionQuery] = []
+        for query in queries:
+            self._start(query, ALWAYS)
+
+    def __bool__(self) -> bool:
+        return bool(self.running)
+
+    def _start(self, query: Query, clean_after: int) -> None:
+        window = query.window
+        assert isinstance(window, SessionScan)
+        self.running.append(SessionQuery(query, window, SessionStore(self.aggs), clean_after))
+
+    def add_query(self, query: Query, last_time: int) -> None:
+        """Give sessions of this query too: those that begin so late that all their rows are still to come."""
+        gap = query.window.gap if isinstance(query.window, SessionScan) else None
+        if last_time > ALWAYS and gap is None:
+            raise QueryError(
+                f"window {query.label!r}: a session with a gap by expression can't be added to a stream that has "
+                "begun, since nobody knows the gaps of the rows that came before; start a new query with it"
+            )
+        self._start(query, ALWAYS if last_time == ALWAYS else min(last_time + gap, _LAST))
+
+    def remove_query(self, number: int) -> None:
+        self.running = [r for r in self.running if r.query.number != number]
+
+    # -- rows -------------------------------------------------------------------------------------------------
+
+    def deadlines(self, rows: Rows) -> Array:
+        """Until when another row joins each row: for the shortest fixed gap, then for each gap by expression."""
+        found = []
+        fixed = [r.window.gap for r in self.running if r.window.gap_column is None]
+        if fixed:
+            found.append(_plus(rows.times, min(fixed)))
+        for name in self._gap_columns():
+            found.append(_plus(rows.times, _ticks(rows.columns[name].values)))
+        return np.stack(found)
+
+    def _gap_columns(self) -> list[str]:
+        return list(dict.fromkeys(r.window.gap_column for r in self.running if r.window.gap_column is not None))
+
+    def take(self, atoms: Atoms) -> None:
+        columns = self._gap_columns()
+        for session in self.running:
+            if session.window.gap_column is None:
+                end = _plus(atoms.last, session.window.gap)
+            else:
+                end = atoms.reach[columns.index(session.window.gap_column) - len(columns)]
+            session.store.add(atoms.slots, atoms.first, end, atoms.cells, apart=atoms.one_per_key)
+
+    # -- sessions end -------------------------------------------------------------------------------------------
+
+    def due(self, watermark: int, *, keep: bool) -> Results:
+        """Sessions that ended before the watermark. `keep`: late rows may still join them."""
+        parts = []
+        for session in self.running:
+            store = session.store
+            ids = store.due(watermark)
+            if not len(ids):
+                continue
+            parts.append(self._results(session, ids[store.first[ids] > session.clean_after]))
+            if keep:
+                store.state[ids] = GIVEN
+            else:
+                store.drop(ids)
+        return join(parts, self.aggs)
+
+    def finish(self) -> Results:
+        """End of stream: all sessions that are still open."""
+        return self.due(NEVER, keep=False)
+
+    def _results(self, session: SessionQuery, ids: Array) -> Results:
+        store = session.store
+        if not len(ids):
+            return no_results(self.aggs)
+        number = np.full(len(ids), session.query.number, np.int64)
+        return first_results(number, store.slot[ids], store.first[ids], store.end[ids], self._values(store, ids))
+
+    def _values(self, store: SessionStore, ids: Array) -> tuple[pa.Array, ...]:
+        return tuple(a.bound.lower(c) for a, c in zip(self.aggs, store.cells(ids)))
+
+    def purge(self, progress: int) -> None:
+        """Forget given sessions that no row from `progress` on can join."""
+        for session in self.running:
+            ids = session.store.settled(progress)
+            if len(ids):
+                session.store.drop(ids)
+
+    def next_due(self, watermark: int) -> int:
+        """No session is due before the watermark reaches this, also of rows still to come."""
+        found = NEVER
+        for session in self.running:
+            gap = session.window.gap if session.window.gap_column is None else 0
+            found = min(found, session.store.next_due + 1 if session.store.next_due < NEVER else NEVER)
+            found = min(found, watermark + int(gap) + 1)
+        return found
+
+    # -- late rows ------------------------------------------------------------------------------------------------
+
+    def touched(self, slot: int, row: Rows) -> list[list[tuple[int, int, bool]]]:
+        """Per query the sessions (first, end, given) that a row of this key is going to join."""
+        deadlines = self.deadlines(row)
+        columns = self._gap_columns()
+        time = int(row.times[0])
+        found = []
+        for session in self.running:
+            if session.window.gap_column is None:
+                end = int(_plus(row.times, session.window.gap)[0])
+            else:
+                end = int(deadlines[columns.index(session.window.gap_column) - len(columns), 0])
+            store = session.store
+            ids = store.touching(slot, time, end).tolist()
+            found.append([(int(store.first[i]), int(store.end[i]), store.state[i] == GIVEN) for i in ids])
+        return found
+
+    def correct(
+        self, slot: int, time: int, watermark: int, before: list[list[tuple[int, int, bool]]], revisions: Revisions
+    ) -> Results:
+        """After a late row was taken: what it changed among sessions given already."""
+        parts = []
+        for session, held in zip(self.running, before):
+            store = session.store
+            now = store.touching(slot, time, time)
+            first, end = int(store.first[now[0]]), int(store.end[now[0]])
+            same = [h for h in held if h[:2] == (first, end) and h[2]]
+            spans, void = [], []
+            number = session.query.number
+            if end < watermark:
+                store.state[now] = GIVEN
+                if first > session.clean_after:
+                    revision = revisions.next((number, slot, first, end), given=bool(same))
+                    spans.append((number, first, end, revision))
+            else:
+                store.reopen(now)
+            for old_first, old_end, given in held:
+                if given and (old_first, old_end) != (first, end) and old_first > session.clean_after:
+                    revision = revisions.next((number, slot, old_first, old_end), given=True)
+                    void.append((number, old_first, old_end, revision))
+            parts.append(corrections(slot, spans + void, len(void), self._values(store, now[: len(spans)])))
+        return join(parts, self.aggs)
+
+
+def _plus(times: Array, gap: Array | int) -> Array:
+    """Times plus gaps, at most _LAST."""
+    if isinstance(gap, int):
+        return np.minimum(times, _LAST - gap) + gap
+    return np.minimum(gap, _LAST - np.maximum(times, 0)) + times
+
+
+def _ticks(gaps: Array) -> Array:
+    """Gaps in whole ticks; 2**62 and above is as good as endless."""
+    if gaps.dtype.kind in "iu":
+        return np.minimum(gaps, 2**62).astype(np.int64)
+    return np.floor(np.clip(gaps.astype(np.float64), 0, 2.0**62)).astype(np.int64)

@@ -1,0 +1,276 @@
+"""Sessions of one query, of all keys: they open, grow, merge and close, in whatever order rows come.
+
+A session is [first, end): `end` is the largest time + gap of its rows, and a row up to and including `end`
+joins. Per key the newest session (the *head*) is found at once; a batch that only extends heads or opens
+newer sessions touches nothing else. Whatever lands among older sessions is sorted in with all sessions of its
+key. Rows are never needed (SPEC S-30).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from panes.aggregates.base import Cells
+from panes.slicing.cell_bank import cell_bank
+from panes.slicing.lane import Agg
+from panes.slicing.lifting import running_max
+from panes.slicing.store import segments
+from panes.windows.base import ALWAYS, NEVER
+
+Array = np.ndarray
+
+FREE, OPEN, GIVEN = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Parts of sessions of one query: disjoint, ordered by slot, then time."""
+
+    slots: Array
+    first: Array
+    end: Array
+    cells: tuple[Cells, ...]
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    def take(self, index: Array) -> Pieces:
+        cells = tuple(c.take(index) for c in self.cells)
+        return Pieces(self.slots[index], self.first[index], self.end[index], cells)
+
+
+class SessionStore:
+    """Sessions by number (`id`); numbers of sessions that are gone are used again."""
+
+    def __init__(self, aggs: Sequence[Agg]) -> None:
+        self._aggs = tuple(a.bound for a in aggs)
+        self._banks = [cell_bank(a) for a in self._aggs]
+        self.combines = 0
+        self.slot = np.empty(0, np.int64)
+        self.first = np.empty(0, np.int64)
+        self.end = np.empty(0, np.int64)
+        self.state = np.empty(0, np.uint8)
+        self._free = np.empty(0, np.int64)
+        self._head = np.empty(0, np.int64)  # per slot: the newest session, or -1
+        self._floor = np.empty(0, np.int64)  # per slot: no other session ends after this
+        self._next = NEVER  # no open session ends before this
+
+    def __len__(self) -> int:
+        return len(self.state) - len(self._free)
+
+    @property
+    def open(self) -> int:
+        return int(np.count_nonzero(self.state == OPEN))
+
+    @property
+    def next_due(self) -> int:
+        """No session is due before the watermark is past this."""
+        return self._next
+
+    @property
+    def nbytes(self) -> int:
+        return 25 * len(self.state) + 16 * len(self._head) + sum(b.nbytes for b in self._banks)
+
+    # -- rows come in -----------------------------------------------------------------------------------
+
+    def add(self, slots: Array, first: Array, end: Array, cells: tuple[Cells, ...], *, apart: bool) -> None:
+        """Take sets of rows, each within one session. `apart`: no two are of the same key."""
+        pieces = Pieces(slots, first, end, cells)
+        if not apart:
+            pieces = self._joined(pieces)
+        self._room(int(pieces.slots.max()) + 1)
+        head = self._head[pieces.slots]
+        has = head >= 0
+        beyond = ~has
+        touches = np.zeros(len(pieces), bool)
+        if has.any():
+            held_first = np.where(has, self.first[head], NEVER)
+            held_end = np.where(has, self.end[head], ALWAYS)
+            beyond |= pieces.first > held_end
+            touches = ~beyond & (pieces.end >= held_first) & (pieces.first > self._floor[pieces.slots])
+            odd = ~(beyond | touches)
+            if odd.any():
+                marked = np.zeros(len(self._head), bool)
+                marked[pieces.slots[odd]] = True
+                among = marked[pieces.slots]
+                self._sort_in(pieces.take(np.flatnonzero(among)), marked)
+                beyond &= ~among
+                touches &= ~among
+        if touches.any():
+            self._extend(pieces if touches.all() else pieces.take(np.flatnonzero(touches)))
+        if beyond.any():
+            self._open_newer(pieces if beyond.all() else pieces.take(np.flatnonzero(beyond)))
+
+    def _joined(self, pieces: Pieces) -> Pieces:
+        """Pieces in order, those that touch each other joined."""
+        order, cut, reach = _runs(pieces.slots, pieces.first, pieces.end)
+        heads = np.flatnonzero(cut)
+        offsets = np.append(heads, len(cut))
+        self.combines += len(cut) - len(heads)
+        cells = tuple(a.fold(c.take(order), offsets) for a, c in zip(self._aggs, pieces.cells))
+        return Pieces(pieces.slots[order[heads]], pieces.first[order[heads]], reach[offsets[1:] - 1], cells)
+
+    def _extend(self, pieces: Pieces) -> None:
+        """Pieces that touch the head of their key and no other session."""
+        bounds = segments(pieces.slots) if len(pieces) > 1 else np.array([0, 1])
+        heads, tails = bounds[:-1], bounds[1:] - 1
+        cells = pieces.cells
+        if len(heads) < len(pieces):
+            cells = tuple(a.fold(c, bounds) for a, c in zip(self._aggs, cells))
+        ids = self._head[pieces.slots[heads]]
+        self.first[ids] = np.minimum(self.first[ids], pieces.first[heads])
+        self.end[ids] = np.maximum(self.end[ids], pieces.end[tails])
+        for bank, cell in zip(self._banks, cells):
+            bank.add(ids, cell)
+        self.combines += len(pieces)
+
+    def _open_newer(self, pieces: Pieces) -> Array:
+        """Pieces that lie after the head of their key: each is a session, the last one the new head."""
+        ids = self._new(pieces)
+        bounds = segments(pieces.slots) if len(pieces) > 1 else np.array([0, 1])
+        last = bounds[1:] - 1
+        slots = pieces.slots[last]
+        head = self._head[slots]
+        floor = np.where(head >= 0, self.end[head], ALWAYS)
+        several = last > bounds[:-1]
+        floor[several] = pieces.end[last[several] - 1]
+        self._floor[slots] = np.maximum(self._floor[slots], floor)
+        self._head[slots] = ids[last]
+        return ids
+
+    def _sort_in(self, pieces: Pieces, marked: Array) -> None:
+        """Pieces that may touch any session of their key; `marked` are the slots in question."""
+        held = np.flatnonzero((self.state != FREE) & marked[self.slot])
+        slots = np.concatenate((self.slot[held], pieces.slots))
+        first = np.concatenate((self.first[held], pieces.first))
+        order, cut, reach = _runs(slots, first, np.concatenate((self.end[held], pieces.end)))
+        heads = np.flatnonzero(cut)
+        tails = np.append(heads[1:], len(cut)) - 1
+        slots, first, end = slots[order[heads]], first[order[heads]], reach[tails]
+        session = np.empty(len(order), np.int64)  # the session to be that each one belongs to
+        session[order] = np.cumsum(cut) - 1
+        ids = np.full(len(heads), -1)  # a held session goes on as it, if there is one
+        ids[session[: len(held)][::-1]] = held[::-1]
+        fresh = np.flatnonzero(ids < 0)
+        none = tuple(a.empty(len(fresh)) for a in self._aggs)
+        ids[fresh] = self._new(Pieces(slots[fresh], first[fresh], end[fresh], none))
+        target = ids[session]
+        absorbed = np.flatnonzero(target[: len(held)] != held)
+        self._combine(held[absorbed], np.concatenate((target[: len(held)][absorbed], target[len(held) :])), pieces)
+        self.state[target[absorbed]] = OPEN
+        self.first[ids], self.end[ids] = first, end
+        newest = np.append(slots[1:] != slots[:-1], True)
+        oldest = np.append(True, newest[:-1])
+        self._head[slots[newest]] = ids[newest]
+        self._floor[slots[newest]] = np.where(oldest, ALWAYS, np.roll(end, 1))[newest]
+
+    def _combine(self, absorbed: Array, target: Array, pieces: Pieces) -> None:
+        """Held sessions, then pieces, go into the sessions `target`."""
+        order = np.argsort(target, kind="stable")
+        bounds = segments(target[order])
+        into = target[order[bounds[:-1]]]
+        for agg, bank, cells in zip(self._aggs, self._banks, pieces.cells):
+            both = Cells.concat([bank.take(absorbed), cells])
+            bank.drop(absorbed)
+            bank.add(into, agg.fold(both.take(order), bounds))
+        self._release(absorbed)
+        self.combines += len(target)
+
+    # -- sessions end -----------------------------------------------------------------------------------
+
+    def due(self, watermark: int) -> Array:
+        """Open sessions that ended before the watermark, by end."""
+        if self._next >= watermark:
+            return np.empty(0, np.int64)
+        is_open = self.state == OPEN
+        late = self.end < watermark
+        ids = np.flatnonzero(is_open & late)
+        self._next = int(self.end[is_open & ~late].min(initial=NEVER))
+        return ids[np.lexsort((self.slot[ids], self.first[ids], self.end[ids]))]
+
+    def cells(self, ids: Array) -> tuple[Cells, ...]:
+        return tuple(b.take(ids) for b in self._banks)
+
+    def drop(self, ids: Array) -> None:
+        """Forget sessions; all older ones of their keys must be gone already, or go with them."""
+        slots = self.slot[ids]
+        was_head = slots[self._head[slots] == ids]
+        self._head[was_head] = -1
+        self._floor[was_head] = ALWAYS
+        for bank in self._banks:
+            bank.drop(ids)
+        self._release(ids)
+
+    def settled(self, progress: int) -> Array:
+        """Given sessions that no row from `progress` on can join."""
+        return np.flatnonzero((self.state == GIVEN) & (self.end < progress))
+
+    def touching(self, slot: int, first: int, end: int) -> Array:
+        """Sessions of a key that rows from `first` to `end` would join, in order."""
+        if slot >= len(self._head) or self._head[slot] < 0:
+            return np.empty(0, np.int64)
+        ids = np.flatnonzero((self.slot == slot) & (self.state != FREE) & (self.first <= end) & (self.end >= first))
+        return ids[np.argsort(self.first[ids])]
+
+    def reopen(self, ids: Array) -> None:
+        self.state[ids] = OPEN
+        self._next = min(self._next, int(self.end[ids].min(initial=NEVER)))
+
+    # -- everything -------------------------------------------------------------------------------------
+
+    def held(self, slots: Array | None) -> Array:
+        """All sessions, or those of these slots, by slot and time."""
+        there = self.state != FREE
+        if slots is not None:
+            there &= np.isin(self.slot, slots)
+        ids = np.flatnonzero(there)
+        return ids[np.lexsort((self.first[ids], self.slot[ids]))]
+
+    def load(self, pieces: Pieces, given: Array) -> None:
+        """Take sessions of keys that have none here, by slot and time."""
+        if len(pieces):
+            self._room(int(pieces.slots.max()) + 1)
+            ids = self._open_newer(pieces)
+            self.state[ids[given]] = GIVEN
+
+    # -- numbers ----------------------------------------------------------------------------------------
+
+    def _new(self, pieces: Pieces) -> Array:
+        n = len(pieces)
+        if len(self._free) < n:
+            size = max(16, 2 * len(self.state), len(self.state) + n)
+            more = size - len(self.state)
+            self._free = np.concatenate((self._free, np.arange(len(self.state), size)[::-1]))
+            for name in ("slot", "first", "end"):
+                setattr(self, name, np.concatenate((getattr(self, name), np.zeros(more, np.int64))))
+            self.state = np.concatenate((self.state, np.full(more, FREE, np.uint8)))
+        self._free, ids = self._free[: len(self._free) - n], self._free[len(self._free) - n :][::-1].copy()
+        self.slot[ids], self.first[ids], self.end[ids] = pieces.slots, pieces.first, pieces.end
+        self.state[ids] = OPEN
+        self._next = min(self._next, int(pieces.end.min(initial=NEVER)))
+        for bank, cells in zip(self._banks, pieces.cells):
+            bank.put(ids, cells)
+        return ids
+
+    def _release(self, ids: Array) -> None:
+        self.state[ids] = FREE
+        self._free = np.concatenate((self._free, ids))
+
+    def _room(self, slots: int) -> None:
+        if slots > len(self._head):
+            more = max(slots, 2 * len(self._head)) - len(self._head)
+            self._head = np.concatenate((self._head, np.full(more, -1)))
+            self._floor = np.concatenate((self._floor, np.full(more, ALWAYS)))
+
+
+def _runs(slots: Array, first: Array, end: Array) -> tuple[Array, Array, Array]:
+    """Order by slot, then time; in that order, where a session begins, and the largest end so far of each slot."""
+    order = np.lexsort((first, slots))
+    slots, first = slots[order], first[order]
+    reach = running_max(end[order], np.cumsum(slots != np.roll(slots, 1)))
+    cut = np.ones(len(slots), bool)
+    cut[1:] = (slots[1:] != slots[:-1]) | (first[1:] > reach[:-1])
+    return order, cut, reach

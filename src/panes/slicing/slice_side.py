@@ -1,0 +1,286 @@
+"""The context-free half of the partial lane: slices, their store, and the windows made of them.
+
+Partials of (slice, key) come in, windows that are due go out. Slices are forgotten when no window needs them
+any more, and joined when no window that is still to end begins between them (SPEC S-19, S-22).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from panes.aggregates.base import Cells
+from panes.slicing.dense_store import DenseStore
+from panes.slicing.edge_cache import EdgeCache
+from panes.slicing.empty_windows import EmptyWindows
+from panes.slicing.lane import Agg, Query, Results, Rows
+from panes.slicing.lane_results import first_results, no_results
+from panes.slicing.lifting import Block, Loose, Placed, place
+from panes.slicing.slice_list import SliceList
+from panes.slicing.sparse_store import SparseStore
+from panes.slicing.store import Answers, CellList, fold_equal
+from panes.slicing.time_windows import Spans, TimeWindows
+from panes.windows.base import ALWAYS, NEVER
+
+Array = np.ndarray
+
+#: A dense store may have this many empty cells per filled one, and this many cells in any case.
+_EMPTY_PER_CELL = 8
+_SMALL = 1 << 20
+
+
+@dataclass
+class Admission:
+    """What a query added while running gives: windows that start and end late enough."""
+
+    start: int
+    after: int  # the watermark when it was added
+
+
+class SliceSide:
+    """Slices of all keys, for context-free windows on event time."""
+
+    def __init__(
+        self, queries: Sequence[Query], aggs: Sequence[Agg], *, keyed: bool, store: str, emit_empty: bool
+    ) -> None:
+        self.aggs = tuple(aggs)
+        self.keyed = keyed
+        self.store_kind = store
+        self.windows = TimeWindows(queries)
+        self.edges = EdgeCache(self.windows.windows)
+        self.slices = SliceList()
+        self.admissions: dict[int, Admission] = {}
+        #: rows before this were forgotten
+        self.purged_to = ALWAYS
+        #: the last slice forgotten, and slices that were joined: start -> end
+        self._purged: int | None = None
+        self._joined: dict[int, int] = {}
+        self._crowded = 64
+        self._checked = _SMALL
+        self.empty = EmptyWindows(self) if emit_empty else None
+        self.store = self._new_store(dense=all(a.bound.dense for a in self.aggs))
+
+    def _new_store(self, *, dense: bool) -> DenseStore | SparseStore:
+        bound = [a.bound for a in self.aggs]
+        if dense:
+            return DenseStore(bound, keyed=self.keyed, store=self.store_kind)
+        return SparseStore(bound, keyed=self.keyed)
+
+    def __bool__(self) -> bool:
+        return bool(self.windows)
+
+    @property
+    def dense(self) -> bool:
+        return isinstance(self.store, DenseStore)
+
+    # -- rows -----------------------------------------------------------------------------------------------
+
+    def place(self, rows: Rows, lo: int, hi: int) -> Placed:
+        """In which slices rows between lo and hi lie."""
+        return place(rows, self.edges, lo, hi)
+
+    def take(self, lifted: Block | Loose) -> None:
+        at, fresh = self.slices.place(lifted.starts)
+        self.store.open(fresh, len(self.slices))
+        if isinstance(lifted, Loose):
+            self.store.add(CellList(at[lifted.at], lifted.slots, lifted.cells))
+        elif isinstance(self.store, DenseStore):
+            self.store.add_block(at, lifted.keys, lifted.present, lifted.cells)
+        else:
+            self._add_loose(at, lifted)
+        if len(fresh) and self.dense and self.keyed:
+            self._check_density()
+
+    def _add_loose(self, at: Array, block: Block) -> None:
+        full = np.arange(len(at) * block.keys) if block.present is None else np.flatnonzero(block.present)
+        self.store.add(CellList(at[full // block.keys], full % block.keys, tuple(c.take(full) for c in block.cells)))
+
+    def _check_density(self) -> None:
+        """Change to the sparse store when most cells are empty."""
+        assert isinstance(self.store, DenseStore)
+        size = len(self.slices) * self.store.keys
+        if size < self._checked:
+            return
+        self._checked = size + size // 2
+        if self.store.occupied * _EMPTY_PER_CELL < size:
+            held = self.store.cells(None)
+            self.store = self._new_store(dense=False)
+            self.store.add(held)
+
+    # -- windows ----------------------------------------------------------------------------------------------
+
+    def due(self, before: int, watermark: int) -> Results:
+        """Windows with before < end <= watermark that hold rows."""
+        if self.empty is not None:
+            return self.empty.due(before, watermark)
+        return self.results(self.admitted(self.windows.due(self.slices.starts, before, watermark)))
+
+    def finish(self, before: int) -> Results:
+        if self.empty is not None:
+            return self.empty.finish(before)
+        return self.due(before, NEVER)
+
+    def results(self, spans: Spans) -> Results:
+        spans, answers = self.answer(spans)
+        if answers is None:
+            return no_results(self.aggs)
+        if self.keyed:
+            spans = spans.take(answers.which)
+        return first_results(spans.number, answers.slots, spans.start, spans.end, answers.values)
+
+    def answer(self, spans: Spans) -> tuple[Spans, Answers | None]:
+        """Windows that have slices where they need them, and what they come to for each key."""
+        lo, hi, news = self._ranges(spans)
+        some = np.flatnonzero(news < hi)
+        if not len(some):
+            return Spans.none(), None
+        if len(some) < len(spans):
+            spans, lo, hi, news = spans.take(some), lo[some], hi[some], news[some]
+        return spans, self.store.answer(lo, hi, news)
+
+    def _ranges(self, spans: Spans) -> tuple[Array, Array, Array]:
+        """Positions of the slices of each window: first, behind the last, and from where on there must be rows."""
+        lo, hi = self.slices.position(spans.start), self.slices.position(spans.end)
+        news = self.slices.position(self.windows.news_from(spans)) if self.windows.fresh else lo
+        return lo, hi, news
+
+    def admitted(self, spans: Spans) -> Spans:
+        """Without windows of queries that were added too late for them."""
+        if not self.admissions or not len(spans):
+            return spans
+        ok = np.ones(len(spans), bool)
+        for number, rule in self.admissions.items():
+            mine = np.flatnonzero(spans.number == number)
+            start, end = spans.start[mine], spans.end[mine]
+            ok[mine] = (
+                (start >= rule.start) & (end > rule.after) & ~self.edges.splits(start) & ~self.edges.splits(end)
+            )
+        return spans.take(np.flatnonzero(ok))
+
+    # -- late rows ----------------------------------------------------------------------------------------------
+
+    def given_with(self, slot: int, time: int, watermark: int) -> tuple[Spans, Array]:
+        """Windows up to the watermark that a row at `time` belongs to, and whether they were given before."""
+        spans = self.admitted(self.windows.holding(time, watermark))
+        lo, hi, news = self._ranges(spans)
+        given = self.store.holds(slot, news, hi)
+        if self.empty is not None:
+            given |= self.empty.given(slot, spans)
+        return spans, given
+
+    def answer_one(self, slot: int, spans: Spans) -> tuple[Array, tuple[pa.Array, ...]]:
+        """Which of the windows are to be given for one key, and what they come to."""
+        lo, hi, news = self._ranges(spans)
+        there = np.flatnonzero(self.store.holds(slot, news, hi))
+        return there, self.store.answer_one(slot, lo[there], hi[there])
+
+    # -- slices come and go -------------------------------------------------------------------------------------
+
+    def purge(self, progress: int) -> None:
+        """Forget slices that no window ending after `progress` needs, and join others if there are many."""
+        horizon = self.windows.horizon(progress)
+        count = int(self.slices.position(np.int64(horizon)))
+        if count:
+            self._purged = int(self.slices.starts[count - 1])
+            self.store.drop(count)
+            self.slices.drop(count)
+            self.edges.thaw(horizon)
+        if len(self.slices) > self._crowded:
+            self._join(progress)
+            self._crowded = max(64, 2 * len(self.slices))
+
+    def _join(self, progress: int) -> None:
+        """Join slices behind `progress` where no window to come begins."""
+        starts = self.slices.starts
+        last = int(np.searchsorted(starts, progress, side="right")) - 1  # rows may still come here
+        if last < 2:
+            return
+        keep = np.ones(len(starts), bool)
+        keep[1:last] = self.windows.start_between(starts[:last], progress)
+        if keep.all():
+            return
+        firsts = np.flatnonzero(keep)
+        tails = np.append(firsts[1:], len(starts)) - 1
+        self._joined = {s: e for s, e in self._joined.items() if e > starts[0]}
+        for first, tail in zip(starts[firsts].tolist(), starts[tails].tolist()):
+            if first != tail:
+                self._joined[first] = self._end(tail)
+        self.store.merge(firsts)
+        self.slices.keep(firsts)
+
+    def _end(self, start: int) -> int:
+        """The end of the slice that starts here."""
+        known = self._joined.get(start)
+        return self.edges.next_edge(start) if known is None else known
+
+    def known_purged(self) -> int:
+        """Rows before this were forgotten."""
+        if self._purged is not None:
+            self.purged_to = max(self.purged_to, self._end(self._purged))
+            self._purged = None
+        return self.purged_to
+
+    def odd_bounds(self) -> dict[int, int]:
+        """Start and end of slices that do not end at the next edge of the windows of now."""
+        starts, ends = self.edges.frozen
+        return {**dict(zip(starts.tolist(), ends.tolist())), **self._joined}
+
+    def load(self, starts: Array, odd: dict[int, int], delta: CellList, purged_to: int) -> None:
+        """Take slices and cells (their `at` are slice starts) of a dump, beside what is here.
+
+        Slices here and there have the same bounds, unless queries came and went while they were apart: then
+        slices that overlap become one, as they would be had they been together.
+        """
+        self.purged_to = max(self.purged_to, purged_to)
+        here = self.slices.starts
+        both = np.union1d(here, starts)
+        if not len(both):
+            return
+        known = self.odd_bounds()
+        if odd or known:
+            self._joined = {s: max(odd.get(s, ALWAYS), known.get(s, ALWAYS)) for s in {*odd, *known}}
+            ends = np.maximum.accumulate([self._end(s) for s in both.tolist()])
+            first = np.append(True, both[1:] >= ends[:-1])
+            ends = ends[np.append(np.flatnonzero(first)[1:], len(first)) - 1]
+            both = both[first]
+            self._joined = dict(zip(both.tolist(), ends.tolist()))
+            self.edges.freeze(both, ends)
+        held = self.store.cells(None)
+        at = np.searchsorted(both, np.concatenate((here[held.at], delta.at)), side="right") - 1
+        slots = np.concatenate((held.slots, delta.slots))
+        cells = tuple(Cells.concat([a, b]) for a, b in zip(held.cells, delta.cells))
+        self.slices = SliceList()
+        self.slices.place(both)
+        self.store = self._new_store(dense=self.dense)
+        self.store.open(np.arange(len(both)), len(both))
+        self.store.add(fold_equal(CellList(at, slots, cells), [a.bound for a in self.aggs]))
+
+    # -- queries come and go --------------------------------------------------------------------------------------
+
+    def add_query(self, query: Query, watermark: int, progress: int, last_time: int) -> None:
+        """Give this query's windows too, from the first one on whose rows are all held, in slices of their own."""
+        self._change(progress, last_time, [*self.windows.queries, query])
+        self.admissions[query.number] = Admission(self.purged_to, watermark)
+
+    def remove_query(self, number: int, progress: int, last_time: int) -> None:
+        self._change(progress, last_time, [q for q in self.windows.queries if q.number != number])
+        self.admissions.pop(number, None)
+
+    def _change(self, progress: int, last_time: int, queries: Sequence[Query]) -> None:
+        """Use other queries from now on; slices that are there keep their bounds."""
+        if not self.windows:
+            self.purged_to = max(self.purged_to, min(last_time, NEVER - 1) + 1)
+        elif progress > ALWAYS:
+            # What is held must not depend on when slices were joined last.
+            self.purge(progress)
+            self._join(progress)
+        self.known_purged()
+        starts = self.slices.starts.copy()
+        self.edges.freeze(starts, np.array([self._end(s) for s in starts.tolist()], np.int64))
+        self.windows = TimeWindows(queries)
+        self.edges.set_windows(self.windows.windows)
+        if not self.windows:
+            self.purge(progress)

@@ -1,0 +1,106 @@
+"""Slices of many keys as parallel columns, sorted by (slot, position).
+
+A slice is a run of consecutive rows of one key: where it lies (position, time and other measures of its
+first and last row) and one partial per aggregate. Every window of the row lane is a range of this table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from panes.aggregates.base import Cells
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class SliceTable:
+    """Parallel columns, one entry per slice."""
+
+    slot: Array  # int64
+    pos: Array  # int64: position of the first row within its key
+    rows: Array  # int64: number of rows
+    first: tuple[Array, ...]  # per dimension (event time first, then column measures): value at the first row
+    last: tuple[Array, ...]  # the same at the last row
+    cells: tuple[Cells, ...]  # one per aggregate
+
+    def __len__(self) -> int:
+        return len(self.slot)
+
+    @property
+    def stop(self) -> Array:
+        return self.pos + self.rows
+
+    def take(self, index: Array) -> SliceTable:
+        if index.dtype == bool:
+            index = np.flatnonzero(index)
+        return SliceTable(
+            self.slot[index],
+            self.pos[index],
+            self.rows[index],
+            tuple(d[index] for d in self.first),
+            tuple(d[index] for d in self.last),
+            tuple(c.take(index) for c in self.cells),
+        )
+
+    def with_slots(self, slot: Array) -> SliceTable:
+        return replace(self, slot=slot)
+
+    @staticmethod
+    def concat(parts: Sequence[SliceTable]) -> SliceTable:
+        """Parts end to end; the caller restores the order by slot if slots interleave."""
+        parts = [p for p in parts if len(p)] or [parts[0]]
+        if len(parts) == 1:
+            return parts[0]
+        dims = range(len(parts[0].first))
+        return SliceTable(
+            np.concatenate([p.slot for p in parts]),
+            np.concatenate([p.pos for p in parts]),
+            np.concatenate([p.rows for p in parts]),
+            tuple(np.concatenate([p.first[d] for p in parts]) for d in dims),
+            tuple(np.concatenate([p.last[d] for p in parts]) for d in dims),
+            tuple(Cells.concat([p.cells[a] for p in parts]) for a in range(len(parts[0].cells))),
+        )
+
+    def append(self, newer: SliceTable) -> SliceTable:
+        """Slices that come after all slices of their keys; both sides sorted by slot."""
+        if not len(self):
+            return newer
+        if not len(newer):
+            return self
+        both = SliceTable.concat([self, newer])
+        if self.slot[-1] <= newer.slot[0]:
+            return both
+        return both.take(np.argsort(both.slot, kind="stable"))
+
+
+class SliceIndex:
+    """Finds slices by (slot, value) in one vectorised search, for one dimension of a sorted table.
+
+    Values are replaced by their rank, so that slot and rank fit one integer and the whole table is one
+    sorted column.
+    """
+
+    def __init__(self, slot: Array, values: Array) -> None:
+        self._single = len(slot) == 0 or slot[0] == slot[-1]
+        self._slot = slot
+        if self._single:
+            self._values = values
+        else:
+            self._distinct = np.unique(values)
+            self._span = len(self._distinct) + 1
+            self._codes = slot * self._span + np.searchsorted(self._distinct, values)
+
+    def at_or_after(self, slots: Array, values: Array) -> Array:
+        """Index of the first slice of each slot whose value is >= the given one (the slot's end if none)."""
+        if self._single:
+            found = np.searchsorted(self._values, values)
+            if len(self._slot) == 0:
+                return found
+            only = self._slot[0]
+            return np.where(slots < only, 0, np.where(slots > only, len(self._slot), found))
+        ranks = np.searchsorted(self._distinct, values)
+        return np.searchsorted(self._codes, slots * self._span + ranks)

@@ -1,0 +1,187 @@
+"""Partials as one list of cells, sorted by (slice, key): for aggregates of any size, and for keys that come and go.
+
+New partials wait in runs and are sorted in when a window asks, or when they have become many; only the end
+of the list that they overlap is sorted again. Windows fold (or select from) all their cells: lazy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from panes.aggregates.base import BoundAggregate, Cells
+from panes.aggregates.segments import sort_by_group
+from panes.slicing.cell_table import Buffer, CellTable
+from panes.slicing.store import Answers, CellList, fold_equal, segments, spread
+
+Array = np.ndarray
+
+_WAITING = 1 << 16
+#: Groups may be this many times as many as cells for sorting by counting to pay.
+_SPARSE_GROUPS = 8
+
+
+class SparseStore:
+    """Cells sorted by (slice number, slot). Slices are numbered on and on; `_base` is the number of the first."""
+
+    name = "sparse, lazy"
+
+    def __init__(self, aggs: Sequence[BoundAggregate], *, keyed: bool) -> None:
+        self.combines = 0
+        self._aggs = tuple(aggs)
+        self._keyed = keyed
+        self._base = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self._at = Buffer(np.dtype(np.int64))
+        self._slots = Buffer(np.dtype(np.int64))
+        self._cells = [CellTable(a.empty(0)) for a in self._aggs]
+        self._runs: list[CellList] = []
+        self._waiting = 0
+
+    @property
+    def occupied(self) -> int:
+        self._settle()
+        return len(self._at)
+
+    @property
+    def nbytes(self) -> int:
+        return self._at.nbytes + self._slots.nbytes + sum(c.nbytes for c in self._cells)
+
+    # -- slices come and go -----------------------------------------------------------------------------
+
+    def open(self, fresh: Array, total: int) -> None:
+        if not len(fresh) or fresh[-1] - fresh[0] + 1 == len(fresh) and fresh[-1] == total - 1:
+            return  # all at the end
+        gaps = self._base + fresh - np.arange(len(fresh))  # numbers before which there is a new one
+        for at in (self._at.view(), *(r.at for r in self._runs)):
+            at += np.searchsorted(gaps, at, side="right")
+
+    def drop(self, count: int) -> None:
+        self._settle(count)
+        self._base += count
+        gone = int(np.searchsorted(self._at.view(), self._base))
+        self._at.drop(gone)
+        self._slots.drop(gone)
+        for cells in self._cells:
+            cells.drop(gone)
+
+    def merge(self, firsts: Array) -> None:
+        held = self.cells(None)
+        at = np.searchsorted(firsts, held.at, side="right") - 1
+        self._clear()
+        self.add(CellList(at, held.slots, held.cells))
+
+    # -- taking partials in -----------------------------------------------------------------------------
+
+    def add(self, delta: CellList) -> None:
+        if not len(delta):
+            return
+        self._runs.append(CellList(delta.at + self._base, delta.slots, delta.cells))
+        self._waiting += len(delta)
+        if self._waiting > max(_WAITING, len(self._at)):
+            self._settle()
+
+    def _settle(self, before: int | None = None) -> None:
+        """Sort waiting runs into the list; `before`: only what belongs to slices before this position."""
+        runs = self._runs
+        if before is not None:
+            runs = [r.take(np.flatnonzero(r.at < self._base + before)) for r in self._runs]
+            later = [r.take(np.flatnonzero(r.at >= self._base + before)) for r in self._runs]
+        self._runs = [] if before is None else [r for r in later if len(r)]
+        self._waiting = sum(len(r) for r in self._runs)
+        runs = [r for r in runs if len(r)]
+        if not runs:
+            return
+        first = min(int(r.at.min()) for r in runs)
+        cut = int(np.searchsorted(self._at.view(), first))
+        if cut < len(self._at):
+            tail = tuple(Cells.concat([c.view().take(np.arange(cut, len(self._at)))]) for c in self._cells)
+            runs.insert(0, CellList(self._at.view()[cut:].copy(), self._slots.view()[cut:].copy(), tail))
+        together = CellList(
+            np.concatenate([r.at for r in runs]),
+            np.concatenate([r.slots for r in runs]),
+            tuple(Cells.concat([r.cells[a] for r in runs]) for a in range(len(self._aggs))),
+        )
+        settled = fold_equal(together, self._aggs)
+        self.combines += len(together) - len(settled)
+        self._at.truncate(cut)
+        self._slots.truncate(cut)
+        self._at.append(settled.at)
+        self._slots.append(settled.slots)
+        for table, cells in zip(self._cells, settled.cells):
+            table.truncate(cut)
+            table.append(cells)
+
+    # -- windows ----------------------------------------------------------------------------------------
+
+    def answer(self, lo: Array, hi: Array, news: Array) -> Answers:
+        self._settle(int(hi.max()))
+        index, offsets = self._between(lo, hi)
+        self.combines += len(index)
+        if not self._keyed:
+            values = tuple(a.lower_ranges(c.view(), index, offsets) for a, c in zip(self._aggs, self._cells))
+            return Answers(np.arange(len(lo)), np.zeros(len(lo), np.int64), values)
+        owner = np.repeat(np.arange(len(lo)), np.diff(offsets))
+        order = _order(owner, self._slots.view()[index])
+        index, owner = index[order], owner[order]
+        slots = self._slots.view()[index]
+        bounds = segments(owner, slots)
+        which = owner[bounds[:-1]]
+        # cells of a key lie in order of their slices: the last one tells whether there is news
+        fresh = np.flatnonzero(self._at.view()[index[bounds[1:] - 1]] >= self._base + news[which])
+        if len(fresh) < len(which):
+            kept, kept_bounds = spread(bounds[fresh], bounds[fresh + 1])
+            index, slots, which, bounds = index[kept], slots[kept], which[fresh], kept_bounds
+        values = tuple(a.lower_ranges(c.view(), index, bounds) for a, c in zip(self._aggs, self._cells))
+        return Answers(which, slots[bounds[:-1]], values)
+
+    def _between(self, lo: Array, hi: Array) -> tuple[Array, Array]:
+        """Indexes of the cells of each range of slices, and the offsets of the ranges among them."""
+        at = self._at.view()
+        return spread(np.searchsorted(at, self._base + lo), np.searchsorted(at, self._base + hi))
+
+    def answer_one(self, slot: int, lo: Array, hi: Array) -> tuple[pa.Array, ...]:
+        mine, first, last = self._of_slot(slot, lo, hi)
+        index, offsets = spread(first, last)
+        self.combines += len(index)
+        return tuple(
+            a.lower_ranges(c.view(), mine[index], offsets) for a, c in zip(self._aggs, self._cells)
+        )
+
+    def holds(self, slot: int, lo: Array, hi: Array) -> Array:
+        _, first, last = self._of_slot(slot, lo, hi)
+        return last > first
+
+    def _of_slot(self, slot: int, lo: Array, hi: Array) -> tuple[Array, Array, Array]:
+        """Cells of one key, and the range of them that lies in each range of slices."""
+        if not len(lo):
+            return lo, lo, lo
+        self._settle(int(hi.max()))
+        at = self._at.view()
+        a, b = np.searchsorted(at, self._base + np.array([lo.min(), hi.max()])).tolist()
+        mine = a + np.flatnonzero(self._slots.view()[a:b] == slot)
+        held = at[mine] - self._base
+        return mine, np.searchsorted(held, lo), np.searchsorted(held, hi)
+
+    def cells(self, slots: Array | None) -> CellList:
+        self._settle()
+        index = np.arange(len(self._at))
+        if slots is not None:
+            index = np.flatnonzero(np.isin(self._slots.view(), slots))
+        cells = tuple(c.view().take(index) for c in self._cells)
+        return CellList(self._at.view()[index] - self._base, self._slots.view()[index], cells)
+
+
+def _order(owner: Array, slots: Array) -> Array:
+    """Stable order by owner, then slot; owners are sorted already."""
+    if not len(slots):
+        return slots
+    span = int(slots.max()) + 1
+    groups = (int(owner[-1]) + 1) * span
+    if groups <= _SPARSE_GROUPS * len(slots) + 1024:
+        return sort_by_group(owner * span + slots, groups)[0]
+    return np.lexsort((slots, owner))

@@ -1,0 +1,115 @@
+"""What the two stores of partials have in common: the contract, and answers to windows.
+
+A store keeps one partial per (slice, key) that holds rows. Slices are known by their position in the slice
+list, keys by their slot. Windows are ranges of positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from panes.aggregates.base import BoundAggregate, Cells
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Results of windows: window which[i] for key slots[i], with one Arrow array per aggregate.
+
+    Ordered by window, then slot.
+    """
+
+    which: Array
+    slots: Array
+    values: tuple[pa.Array, ...]
+
+    def __len__(self) -> int:
+        return len(self.which)
+
+
+@dataclass(frozen=True)
+class CellList:
+    """Partials of (slice, key) pairs, each pair once: position of the slice, slot of the key, cells per aggregate."""
+
+    at: Array
+    slots: Array
+    cells: tuple[Cells, ...]
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def take(self, index: Array) -> CellList:
+        return CellList(self.at[index], self.slots[index], tuple(c.take(index) for c in self.cells))
+
+
+class Store(Protocol):
+    """Partials by slice and key."""
+
+    name: str
+    combines: int
+
+    def open(self, fresh: Array, total: int) -> None:
+        """New slices lie at these positions; there are now `total`."""
+
+    def add(self, delta: CellList) -> None:
+        """Combine partials into those held."""
+
+    def drop(self, count: int) -> None:
+        """The first slices are needed no more."""
+
+    def merge(self, firsts: Array) -> None:
+        """Slices from firsts[i] up to firsts[i + 1] become one (firsts[0] is 0)."""
+
+    def answer(self, lo: Array, hi: Array, news: Array) -> Answers:
+        """Results of windows over slices [lo, hi), for each key with rows in [news, hi)."""
+
+    def answer_one(self, slot: int, lo: Array, hi: Array) -> tuple[pa.Array, ...]:
+        """Results of windows over slices [lo, hi) for one key, whether it has rows there or not."""
+
+    def holds(self, slot: int, lo: Array, hi: Array) -> Array:
+        """Whether a key has rows in each range of slices."""
+
+    def cells(self, slots: Array | None) -> CellList:
+        """Everything held, or what belongs to these slots."""
+
+    @property
+    def occupied(self) -> int:
+        """How many cells hold rows."""
+
+    @property
+    def nbytes(self) -> int: ...
+
+
+def spread(lo: Array, hi: Array) -> tuple[Array, Array]:
+    """All positions of all ranges, one range after the other, and the offsets of the ranges among them."""
+    lengths = np.maximum(hi - lo, 0)
+    offsets = np.zeros(len(lo) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return np.arange(offsets[-1]) + np.repeat(lo - offsets[:-1], lengths), offsets
+
+
+def segments(*columns: Array) -> Array:
+    """Offsets of runs of equal entries in sorted columns: the first of each run, and the length at last."""
+    n = len(columns[0])
+    change = np.zeros(max(n - 1, 0), bool)
+    for column in columns:
+        change |= column[1:] != column[:-1]
+    return np.concatenate(([0], np.flatnonzero(change) + 1, [n])) if n else np.zeros(1, np.int64)
+
+
+def fold_equal(delta: CellList, aggs: Sequence[BoundAggregate]) -> CellList:
+    """Cells of the same (slice, key) combined into one, ordered by slice, then key."""
+    order = np.lexsort((delta.slots, delta.at))
+    at, slots = delta.at[order], delta.slots[order]
+    offsets = segments(at, slots)
+    if len(offsets) == len(at) + 1:
+        return CellList(at, slots, tuple(c.take(order) for c in delta.cells))
+    firsts = offsets[:-1]
+    folded = tuple(a.fold(c.take(order), offsets) for a, c in zip(aggs, delta.cells))
+    return CellList(at[firsts], slots[firsts], folded)

@@ -1,0 +1,156 @@
+"""The context-free windows on event time of one lane: which of them are due, hold a time, or need old slices.
+
+All queries are asked together, as arrays. Only windows that can hold a row are listed: ends are looked for
+around the slices that are held, so that a watermark may jump over centuries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from panes.slicing.edge_cache import step_of
+from panes.slicing.lane import Query
+from panes.slicing.window_set import WindowSet
+from panes.windows.base import ALWAYS, NEVER, TIME, Array, ContextFree
+from panes.windows.periodic import Periodic
+
+#: Listing this many windows that turn out empty costs less than being careful.
+_CARELESS = 4096
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Windows of some queries: parallel arrays."""
+
+    number: Array
+    start: Array
+    end: Array
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    def take(self, index: Array) -> Spans:
+        return Spans(self.number[index], self.start[index], self.end[index])
+
+    @staticmethod
+    def none() -> Spans:
+        empty = np.empty(0, np.int64)
+        return Spans(empty, empty, empty)
+
+
+class TimeWindows:
+    """Context-free windows on event time."""
+
+    def __init__(self, queries: Sequence[Query]) -> None:
+        self.queries = tuple(queries)
+        self.windows = [q.window for q in queries if isinstance(q.window, ContextFree)]
+        self._set = WindowSet(TIME, self.queries)
+        #: how far behind a row windows that it makes due may end
+        self.reach = min(max((w.reach for w in self.windows), default=0), 2**62)
+        self.fresh = dict(self._set.fresh)
+        self._rate = sum(1 / step_of(w) for w in self.windows)
+        periodic = [w for w in self.windows if isinstance(w, Periodic)]
+        self._others = [w for w in self.windows if not isinstance(w, Periodic)]
+        self._slides = np.array([w.slide for w in periodic], np.int64)
+        self._ends = np.array([w.offset + w.size for w in periodic], np.int64)
+        self._next_end_from, self._next_end = NEVER, NEVER
+
+    def __bool__(self) -> bool:
+        return bool(self.queries)
+
+    def horizon(self, progress: int) -> int:
+        """Rows before this are needed by no window that ends after `progress`."""
+        return int(self._set.horizon(progress)) if self.queries else NEVER
+
+    def due(self, slices: Array, lo: int, hi: int) -> Spans:
+        """Windows with lo < end <= hi that can hold a row of a slice (given by sorted starts), by end."""
+        if len(slices) and slices[0] == ALWAYS:
+            slices = slices[1:]  # before the first edge of all: in no window
+        if not len(slices) or not self.queries:
+            return Spans.none()
+        low, high = max(lo, int(slices[0])), min(hi, int(slices[-1]) + int(self.reach))
+        if low >= high:
+            return Spans.none()
+        if (high - low) * self._rate <= 4 * len(slices) + _CARELESS:
+            return Spans(*self._set.ending(low, high))
+        parts = [_of_slices(q, q.window, slices, lo, hi) for q in self.queries]
+        number, start, end = (np.concatenate(c) for c in zip(*parts))
+        return Spans(number, start, end).take(np.lexsort((start, number, end)))
+
+    def all_ending(self, lo: int, hi: int) -> Spans:
+        """All windows with lo < end <= hi, whether they can hold rows or not."""
+        return Spans(*self._set.ending(lo, hi)) if self.queries and lo < hi else Spans.none()
+
+    def count_ending(self, lo: int, hi: int) -> float:
+        """About how many windows `all_ending` would list."""
+        return (hi - lo) * self._rate
+
+    def holding(self, time: int, latest: int) -> Spans:
+        """Windows with start <= time < end <= latest."""
+        high = latest if self.fresh else min(latest, time + int(self.reach))
+        found = self.all_ending(time, high)
+        return found.take(np.flatnonzero(found.start <= time))
+
+    def news_from(self, spans: Spans) -> Array:
+        """From which time on a window must hold a row to be given (its start, or that of its last step)."""
+        if not self.fresh:
+            return spans.start
+        out = spans.start.copy()
+        for number, fresh in self.fresh.items():
+            mine = spans.number == number
+            out[mine] = np.maximum(out[mine], spans.end[mine] - fresh)
+        return out
+
+    def start_between(self, slices: Array, progress: int) -> Array:
+        """For each slice but the first, whether a window that ends after `progress` starts after the slice before.
+
+        That is: at this slice, or in the stretch without rows between the two. Slices start up to `progress`.
+        """
+        before, after = slices[:-1], slices[1:]
+        found = np.zeros(len(after), bool)
+        for window in dict.fromkeys(self.windows):
+            if isinstance(window, Periodic):
+                latest = after - (after - window.offset) % window.slide
+                found |= (latest > before) & (latest + window.size > progress)
+            else:
+                starts = np.sort(window.containing(progress - 1)[0])
+                found |= np.searchsorted(starts, after, side="right") > np.searchsorted(starts, before, side="right")
+        return found
+
+    def next_end(self, progress: int) -> int:
+        """No window ends between `progress` and this."""
+        if not self._next_end_from <= progress < self._next_end:
+            found = [_next_end(w, progress) for w in self._others]
+            if len(self._slides):
+                found.append(int((progress + 1 + (self._ends - progress - 1) % self._slides).min()))
+            self._next_end_from, self._next_end = progress, min(found, default=NEVER)
+        return self._next_end
+
+
+def _next_end(window: ContextFree, progress: int) -> int:
+    step = int(min(step_of(window), 2**62))
+    ends = window.ending(progress, min(progress + step, NEVER - 1))[1]
+    return int(ends[0]) if len(ends) else min(progress + step + 1, NEVER)
+
+
+def _of_slices(
+    query: Query, window: ContextFree, slices: Array, lo: int, hi: int
+) -> tuple[Array, Array, Array]:
+    """Windows of one query with lo < end <= hi that hold one of the slices, in order of their ends."""
+    if not isinstance(window, Periodic):
+        return WindowSet(TIME, [query]).ending_among(slices, lo, hi)
+    size, slide, offset = window.size, window.slide, window.offset
+    first = (slices - (offset + size)) // slide + 1
+    last = (slices - offset) // slide
+    first = np.maximum(first, max((lo - offset - size) // slide + 1, ALWAYS))
+    last = np.minimum(last, min((hi - offset - size) // slide, NEVER))
+    # Slices overlap in the windows that hold them: each window is listed for the first of its slices.
+    first[1:] = np.maximum(first[1:], np.maximum.accumulate(last)[:-1] + 1)
+    counts = np.maximum(last - first + 1, 0)
+    before = np.cumsum(counts) - counts
+    nth = np.arange(int(counts.sum())) + np.repeat(first - before, counts)
+    start = nth * slide + offset
+    return np.full(len(nth), query.number, np.int64), start, start + size

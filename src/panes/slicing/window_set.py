@@ -1,0 +1,133 @@
+"""All context-free windows of one measure, asked as one: their edges, and which of them end in a stretch.
+
+Stretches are never walked where there are no rows: callers give the values that are there, this module
+finds the clusters and asks the windows only around them, so that a jump of centuries costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from panes.slicing.lane import Query
+from panes.windows.base import ContextFree, Measure
+from panes.windows.periodic import Periodic, PeriodicFamily
+
+Array = np.ndarray
+
+
+class WindowSet:
+    """Context-free windows on one measure."""
+
+    def __init__(self, measure: Measure, queries: Sequence[Query]) -> None:
+        self.measure = measure
+        periodic = [q for q in queries if isinstance(q.window, Periodic)]
+        self._others: list[tuple[Query, ContextFree]] = [
+            (q, q.window)
+            for q in queries
+            if isinstance(q.window, ContextFree) and not isinstance(q.window, Periodic)
+        ]
+        self._family = (
+            PeriodicFamily([q.window for q in periodic if isinstance(q.window, Periodic)])
+            if periodic
+            else None
+        )
+        self._numbers = np.array([q.number for q in periodic], np.int64)
+        windows = [q.window for q in queries if isinstance(q.window, ContextFree)]
+        self.reach = max((w.reach for w in windows), default=0)
+        self.fresh = {q.number: w.fresh for q, w in self._others if w.fresh is not None}
+        self._step = min((_step(w) for w in windows), default=1)
+
+    def __bool__(self) -> bool:
+        return self._family is not None or bool(self._others)
+
+    def edges(self, lo: Any, hi: Any) -> Array:
+        """All starts and ends e with lo < e <= hi, sorted and unique."""
+        parts = [window.edges(lo, hi) for _, window in self._others]
+        if self._family is not None:
+            parts.append(self._family.edges(lo, hi))
+        if len(parts) == 1:
+            return parts[0]
+        return np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
+
+    def ending(self, lo: Any, hi: Any) -> tuple[Array, Array, Array]:
+        """(query numbers, starts, ends) of windows with lo < end <= hi, by end."""
+        numbers, starts, ends = [], [], []
+        if self._family is not None:
+            which, s, e = self._family.ending(lo, hi)
+            numbers.append(self._numbers[which])
+            starts.append(s)
+            ends.append(e)
+        for query, window in self._others:
+            s, e = window.ending(lo, hi)
+            numbers.append(np.full(len(s), query.number, np.int64))
+            starts.append(s)
+            ends.append(e)
+        if len(numbers) == 1:
+            return numbers[0], starts[0], ends[0]
+        number, start, end = np.concatenate(numbers), np.concatenate(starts), np.concatenate(ends)
+        order = np.lexsort((start, number, end))
+        return number[order], start[order], end[order]
+
+    def horizon(self, progress: Any) -> Any:
+        """Values before this are needed by no window that ends after `progress`."""
+        found = [window.horizon(progress) for _, window in self._others]
+        if self._family is not None:
+            found.append(self._family.horizon(progress))
+        return min(found)
+
+    def clusters(self, values: Array) -> tuple[Array, Array]:
+        """(first, last) of each group of sorted `values` with no stretch longer than a few steps inside."""
+        if not len(values):
+            return values, values
+        gap = self._step * 64
+        breaks = np.flatnonzero(np.diff(values) > gap) + 1
+        return values[np.concatenate(([0], breaks))], values[np.concatenate((breaks - 1, [len(values) - 1]))]
+
+    def edges_among(self, values: Array) -> tuple[Array, Array]:
+        """Edges between sorted values, as (edges, jumps).
+
+        Edges are all those inside clusters; a jump is the first value of a later cluster: callers cut
+        before it without asking, which is harmless and spares walking the empty stretch.
+        """
+        firsts, lasts = self.clusters(values)
+        parts = [self.edges(a, b) for a, b in zip(firsts.tolist(), lasts.tolist())]
+        return (np.concatenate(parts) if parts else np.empty(0, np.int64)), firsts[1:]
+
+    def crossed(self, slots: Array, first: Array, last: Array) -> tuple[Array, Array]:
+        """(slot, edge) for each stretch [first, last] with an edge inside (after first): the last such edge."""
+        edges, _ = self.edges_among(np.unique(np.concatenate((first, last))))
+        at = np.searchsorted(edges, last, side="right")
+        inside = at > np.searchsorted(edges, first, side="right")
+        long = last - first > self._step * 64  # not listed edge by edge; surely crossed
+        edge = np.where(long, last, edges[np.maximum(at - 1, 0)] if len(edges) else last)
+        hit = inside | long
+        return slots[hit], edge[hit]
+
+    def ending_among(self, values: Array, lo: Any, hi: Any) -> tuple[Array, Array, Array]:
+        """Windows with lo < end <= hi that can hold one of the sorted `values`."""
+        empty = np.empty(0, np.int64)
+        firsts, lasts = self.clusters(values)
+        found = []
+        done = lo
+        for first, last in zip(firsts.tolist(), lasts.tolist()):
+            a, b = max(done, first), min(hi, last + self.reach)
+            if a < b:
+                found.append(self.ending(a, b))
+                done = b
+        if not found:
+            return empty, empty, empty
+        if len(found) == 1:
+            return found[0]
+        number, start, end = (np.concatenate(c) for c in zip(*found))
+        return number, start, end
+
+
+def _step(window: ContextFree) -> float:
+    for name in ("slide", "step", "every"):
+        value = getattr(window, name, None)
+        if isinstance(value, (int, float, np.integer, np.floating)):
+            return float(value)
+    return max(float(window.reach), 1.0)

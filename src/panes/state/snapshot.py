@@ -1,0 +1,84 @@
+"""Snapshots: Arrow tables and a few facts, packed into bytes that can prove what they are.
+
+Layout: magic, format version, checksum of the rest, then a JSON header (facts, and the size of each table)
+followed by the tables as Arrow IPC streams. A reader refuses bytes it can't trust, by name:
+`SnapshotForeign` (not ours, or another format), `SnapshotDamaged` (cut or altered).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from panes.errors import SnapshotDamaged, SnapshotForeign
+
+MAGIC = b"PANES\x00\x1asnap"
+FORMAT = 1
+_HEAD = struct.Struct("<11sIQ32s")
+
+
+def pack(facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> bytes:
+    """Facts (JSON values) and tables as one block of bytes.
+
+    >>> blob = pack({"rows": 2}, {"t": pa.table({"v": [1, 2]})})
+    >>> facts, tables = unpack(blob)
+    >>> facts["rows"], tables["t"]["v"].to_pylist()
+    (2, [1, 2])
+    """
+    streams = {name: _write(table) for name, table in tables.items()}
+    header = json.dumps(
+        {"facts": dict(facts), "tables": [[name, len(data)] for name, data in streams.items()]},
+        separators=(",", ":"),
+        sort_keys=True,
+    ).encode()
+    body = b"".join([struct.pack("<Q", len(header)), header, *streams.values()])
+    return _HEAD.pack(MAGIC, FORMAT, len(body), _checksum(FORMAT, body)) + body
+
+
+def unpack(blob: bytes) -> tuple[dict[str, Any], dict[str, pa.Table]]:
+    """The facts and tables of `pack`; raises SnapshotForeign or SnapshotDamaged."""
+    blob = bytes(blob)
+    if not blob.startswith(MAGIC):
+        raise SnapshotForeign("these bytes are not a Panes snapshot: they don't start with its mark")
+    if len(blob) < _HEAD.size:
+        raise SnapshotDamaged(f"the snapshot is cut: {len(blob)} bytes, its head alone has {_HEAD.size}")
+    _, version, length, checksum = _HEAD.unpack_from(blob)
+    body = blob[_HEAD.size :]
+    if version != FORMAT:
+        raise SnapshotForeign(
+            f"the snapshot has format {version}, this version of Panes reads format {FORMAT}; "
+            "restore it with the version that wrote it"
+        )
+    if len(body) != length:
+        raise SnapshotDamaged(f"the snapshot is cut or padded: {len(body)} bytes where {length} were written")
+    if _checksum(version, body) != checksum:
+        raise SnapshotDamaged("the snapshot was altered: its checksum does not fit its content")
+    (header_size,) = struct.unpack_from("<Q", body)
+    header = json.loads(body[8 : 8 + header_size])
+    tables = {}
+    at = 8 + header_size
+    for name, size in header["tables"]:
+        tables[name] = _read(body[at : at + size])
+        at += size
+    return header["facts"], tables
+
+
+def _checksum(version: int, body: bytes) -> bytes:
+    return hashlib.blake2b(body, digest_size=32, person=struct.pack("<I", version)).digest()
+
+
+def _write(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def _read(data: bytes) -> pa.Table:
+    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+        return reader.read_all()

@@ -1,0 +1,63 @@
+"""Where windows begin and end: specs as small frozen values, one file per family, one protocol (base.py)."""
+
+from __future__ import annotations
+
+from panes.windows.base import (
+    ALWAYS,
+    NEVER,
+    ROWS,
+    TIME,
+    Bound,
+    Closed,
+    ContextClass,
+    ContextFree,
+    CountBack,
+    Discretizer,
+    FreeForm,
+    KeyRuns,
+    Measure,
+    Scanned,
+    Window,
+)
+from panes.windows.cumulate import cumulate
+from panes.windows.delta import delta
+from panes.windows.landmark import fixed, fixed_band, landmark
+from panes.windows.periodic import Periodic, PeriodicFamily, sliding, tumbling
+from panes.windows.punctuated import punctuated
+from panes.windows.session import session
+from panes.windows.threshold import threshold
+from panes.windows.user import ContextFreeWindow, DeterministicWindow, FreeFormWindow, WindowEvents
+
+__all__ = [
+    "ALWAYS",
+    "NEVER",
+    "ROWS",
+    "TIME",
+    "Bound",
+    "Closed",
+    "ContextClass",
+    "ContextFree",
+    "ContextFreeWindow",
+    "CountBack",
+    "DeterministicWindow",
+    "Discretizer",
+    "FreeForm",
+    "FreeFormWindow",
+    "KeyRuns",
+    "Measure",
+    "Periodic",
+    "PeriodicFamily",
+    "Scanned",
+    "Window",
+    "WindowEvents",
+    "cumulate",
+    "delta",
+    "fixed",
+    "fixed_band",
+    "landmark",
+    "punctuated",
+    "session",
+    "sliding",
+    "threshold",
+    "tumbling",
+]

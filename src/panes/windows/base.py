@@ -1,0 +1,223 @@
+"""The two protocols that every window follows, and the values they exchange.
+
+A *spec* (`Window`) is what the user writes: a small frozen value. Bound to a stream it becomes
+one of
+
+- `ContextFree`: all edges are known without looking at rows (tumbling, sliding, cumulate, landmark,
+  fixed, calendar, user-defined ones), on one measure: event time, row count, or an advancing column;
+- `Discretizer`: edges are decided row by row, in event-time order, per key (session, punctuated,
+  delta, threshold, user-defined deterministic ones);
+- `CountBack`: ends are context free, the start is "k rows back" (multi-measure);
+- `FreeForm`: user code says how many rows expire and when to emit.
+
+`slicing/` knows these four and nothing about single window kinds.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any, ClassVar, Mapping
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from panes.units import TimeDomain
+
+Array = np.ndarray
+NEVER = np.iinfo(np.int64).max
+ALWAYS = np.iinfo(np.int64).min
+
+
+class ContextClass(str, Enum):
+    """How much a window must see to know its edges (SPEC S-07)."""
+
+    CONTEXT_FREE = "context free"
+    FORWARD_FREE = "forward context free"
+    FORWARD_AWARE = "forward context aware"
+    SESSION = "session"
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What a window counts in: event time, rows per key, or an advancing column."""
+
+    kind: str  # "time" | "rows" | "column"
+    column: str | None = None
+
+    def __str__(self) -> str:
+        return {"time": "event time", "rows": "row count"}.get(self.kind, str(self.column))
+
+
+TIME = Measure("time")
+ROWS = Measure("rows")
+
+
+class Window(ABC):
+    """What a user writes: `pn.tumbling("1 min")`. Frozen, hashable, readable as text."""
+
+    @abstractmethod
+    def bind(self, domain: TimeDomain) -> Bound:
+        """Resolve units against the stream's time domain; raises QueryError on misuse."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A window spec with all units resolved. `measure` says which dimension its edges lie on."""
+
+    measure: Measure
+    context: ClassVar[ContextClass]
+    #: SQL expressions over the row that the window needs to see, evaluated once per batch.
+    columns: tuple[str, ...] = field(default=(), kw_only=True)
+
+
+class ContextFree(Bound, ABC):
+    """Windows whose edges are known without rows. All intervals are half-open [start, end).
+
+    Values are int64 ticks (time), int64 positions (rows) or float64/int64 (column measures).
+    """
+
+    context = ContextClass.CONTEXT_FREE
+
+    #: How far behind a row the last window that must be emitted because of it can end:
+    #: every window that holds a row at t and is due ends in (t, t + reach]. May be infinite (math.inf).
+    reach: float
+    #: If set, a window is due only when rows lie in [end - fresh, end) (landmark: emit on news only).
+    fresh: Any = None
+
+    @abstractmethod
+    def edges(self, lo: Any, hi: Any) -> Array:
+        """All window starts and ends e with lo < e <= hi, sorted and unique."""
+
+    @abstractmethod
+    def ending(self, lo: Any, hi: Any) -> tuple[Array, Array]:
+        """(starts, ends) of all windows with lo < end <= hi, ordered by end, then start."""
+
+    @abstractmethod
+    def containing(self, value: Any) -> tuple[Array, Array]:
+        """(starts, ends) of all windows with start <= value < end, ordered by end, then start.
+
+        With `fresh` set, only those whose last step holds `value` or lies after it are meant to be
+        revised; the caller bounds them by its watermark, so implementations return them up to
+        `value + reach` at least and callers use `ending` for more.
+        """
+
+    @abstractmethod
+    def horizon(self, progress: Any) -> Any:
+        """The smallest start among windows that end after `progress`; rows before it are never needed again.
+
+        NEVER (or +inf) if no window ends after `progress`.
+        """
+
+
+@dataclass(frozen=True)
+class KeyRuns:
+    """Rows released for context-aware windows: grouped by key, in event-time order inside a key.
+
+    Group i is rows offsets[i]:offsets[i + 1]; its first row is number first_pos[i] of its key.
+    """
+
+    slots: Array  # int64[g]: the key slot of each group
+    offsets: Array  # int64[g + 1]
+    first_pos: Array  # int64[g]
+    times: Array  # int64[n]
+    columns: Mapping[str, Array]  # expression -> values[n] (nulls: NaN for floats, masked False for booleans)
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def group_of_row(self) -> Array:
+        return np.repeat(np.arange(len(self.slots)), np.diff(self.offsets))
+
+    def positions(self) -> Array:
+        """Position of each row within its key."""
+        first = np.repeat(self.first_pos - self.offsets[:-1], np.diff(self.offsets))
+        return first + np.arange(len(self.times))
+
+
+@dataclass(frozen=True)
+class Closed:
+    """Windows that ended: rows [start_pos, stop_pos) of a key, with their [start, end) in event time.
+
+    `end` is NEVER where only the end of the stream closed the window.
+    """
+
+    slots: Array
+    start_pos: Array
+    stop_pos: Array
+    start: Array
+    end: Array
+
+    @classmethod
+    def none(cls) -> Closed:
+        empty = np.empty(0, np.int64)
+        return cls(empty, empty, empty, empty, empty)
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+
+@dataclass(frozen=True)
+class Scanned:
+    """What a discretizer found in one release of rows."""
+
+    closed: Closed
+    #: flat row indexes (into the KeyRuns) where a window begins or ends before that row:
+    #: slices are cut there, so that every window is a whole number of slices.
+    cuts: Array
+
+
+class Discretizer(Bound, ABC):
+    """Windows whose edges are decided row by row, in event-time order, per key."""
+
+    context = ContextClass.FORWARD_FREE
+
+    #: per-key state, one NumPy column each: name -> default (its dtype is the column's dtype; object
+    #: for user state). A key that was never seen has the defaults.
+    state: Mapping[str, Any]
+
+    @abstractmethod
+    def scan(self, rows: KeyRuns, state: dict[str, Array]) -> Scanned:
+        """Find windows in `rows`. `state[name][i]` belongs to group i (not slot); update it in place."""
+
+    def advance(self, watermark: int, slots: Array, state: dict[str, Array]) -> Closed:
+        """Event time has reached `watermark`: windows closed by time alone. `state` rows belong to `slots`."""
+        return Closed.none()
+
+    def finish(self, slots: Array, state: dict[str, Array], rows_seen: Array) -> Closed:
+        """End of stream: windows that the end closes. `rows_seen` is the number of rows of each key."""
+        return Closed.none()
+
+    @abstractmethod
+    def open_from(self, state: dict[str, Array]) -> Array:
+        """Per key the first position that a window still open may need; NEVER where none is open."""
+
+
+@dataclass(frozen=True)
+class CountBack(Bound):
+    """Ends where `ticks` ends (on time or a column), starts `rows` rows before: "last 10 rows every 5 s".
+
+    Due at a tick only if the step before the tick holds a row (an unchanged answer is not repeated).
+    """
+
+    rows: int = field(kw_only=True)
+    ticks: ContextFree = field(kw_only=True)
+    context = ContextClass.FORWARD_AWARE
+
+
+class FreeForm(Bound, ABC):
+    """User code decides: how many rows leave at the head, and whether to emit, at each row."""
+
+    context = ContextClass.FORWARD_AWARE
+
+    @abstractmethod
+    def new_state(self) -> Any:
+        """State of one key."""
+
+    @abstractmethod
+    def on_row(self, state: Any, row: Mapping[str, Any], position: int, time: int) -> tuple[int, bool]:
+        """Called before the row enters: (number of rows that expire at the head, emit?).
+
+        On emit the window of all rows held, after expiry and before this row enters, is a result.
+        """

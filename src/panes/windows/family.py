@@ -1,0 +1,137 @@
+"""Many periodic windows at once: edges and due windows of a thousand queries cost a few array operations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from panes.windows.base import Array
+from panes.windows.grid import Grid, check_count
+
+if TYPE_CHECKING:
+    from panes.windows.periodic import Periodic
+
+#: Places below this can be added and subtracted in int64; beyond it each window is asked alone.
+_SAFE = 2**62
+_PRUNED = 64
+
+
+class PeriodicFamily:
+    """Periodic windows on one measure, as arrays. Query i is the i-th window given."""
+
+    def __init__(self, windows: Sequence[Periodic]) -> None:
+        self.windows = tuple(windows)
+        measures = {w.measure for w in self.windows}
+        if len(measures) > 1:
+            raise ValueError(f"one family has one measure, not {sorted(map(str, measures))}")
+        numbers = [n for w in self.windows for n in (w.size, w.slide, w.offset)]
+        self._grid, places = Grid.of(*numbers) if numbers else (Grid.of(0)[0], ())
+        table = np.array(places, np.int64).reshape(-1, 3)
+        self._size, self._slide = table[:, 0].copy(), table[:, 1].copy()
+        self._offset = table[:, 2] % self._slide if len(table) else table[:, 2]
+        self._from_zero = bool(measures) and next(iter(measures)).kind == "rows"
+        self._margin = 2 * (int(self._size.max()) + int(self._slide.max())) if len(table) else 0
+
+    def __len__(self) -> int:
+        return len(self.windows)
+
+    @cached_property
+    def _progressions(self) -> tuple[Array, Array, Array]:
+        """(step, phase, first) of all progressions of edges, most of those inside another left out."""
+        steps = np.concatenate((self._slide, self._slide))
+        firsts = np.concatenate((self._offset, self._offset + self._size))
+        phases = firsts % steps
+        if not self._from_zero:
+            firsts = phases
+        rows = np.unique(np.stack((steps, firsts, phases), axis=1), axis=0)
+        kept = []
+        for _ in range(_PRUNED):  # short steps come first, and cover most
+            if not len(rows):
+                break
+            step, first, phase = rows[0]
+            kept.append(rows[0])
+            inside = (rows[:, 0] % step == 0) & ((rows[:, 2] - phase) % step == 0)
+            if self._from_zero:
+                inside &= rows[:, 1] >= first
+            rows = rows[~inside]
+        table = np.concatenate((np.array(kept, np.int64).reshape(-1, 3), rows))
+        return table[:, 0].copy(), table[:, 2].copy(), table[:, 1].copy()
+
+    def _slow(self, *places: int) -> bool:
+        return not len(self) or max(abs(p) for p in places) + self._margin > _SAFE
+
+    def edges(self, lo: Any, hi: Any) -> Array:
+        """All starts and ends e of all windows with lo < e <= hi, sorted and unique."""
+        grid = self._grid
+        low, high = grid.index(lo), grid.index(hi)
+        if self._slow(low, high):
+            parts = [w.edges(lo, hi) for w in self.windows]
+            return np.unique(np.concatenate(parts)) if parts else np.empty(0, grid.dtype)
+        steps, phases, firsts = self._progressions
+        begin = low + 1 + (phases - low - 1) % steps
+        if self._from_zero:
+            begin = np.maximum(begin, firsts)
+        _, places = _spread(begin, steps, high)
+        if len(steps) > 1:
+            places = np.unique(places)
+        return grid.values(places)
+
+    def ending(self, lo: Any, hi: Any) -> tuple[Array, Array, Array]:
+        """(query index, starts, ends) of all windows with lo < end <= hi, by end, then query index."""
+        grid = self._grid
+        low, high = grid.index(lo), grid.index(hi)
+        if self._slow(low, high):
+            return self._ending_one_by_one(lo, hi)
+        which, ends = _spread(self._next_ends(low), self._slide, high)
+        order = np.argsort(ends, kind="stable")
+        which, ends = which[order], ends[order]
+        return which, grid.values(ends - self._size[which]), grid.values(ends)
+
+    def edge_before(self, values: Array) -> Array:
+        """The largest edge <= each value: where its slice starts, also when edges are too many to list.
+
+        On rows, edges before the first windows come out as if windows started there.
+        """
+        places = self._grid.indexes(values)
+        steps, phases, _ = self._progressions
+        down = np.full(len(places), np.iinfo(np.int64).max)
+        for step, phase in zip(steps, phases, strict=True):
+            np.minimum(down, (places % step - phase) % step, out=down)
+        return self._grid.values(places - down)
+
+    def _ending_one_by_one(self, lo: Any, hi: Any) -> tuple[Array, Array, Array]:
+        empty = np.empty(0, np.int64)
+        found = [w.ending(lo, hi) for w in self.windows]
+        which = np.concatenate([empty, *(np.full(len(s), i) for i, (s, _) in enumerate(found))])
+        starts = np.concatenate([empty.astype(self._grid.dtype), *(s for s, _ in found)])
+        ends = np.concatenate([empty.astype(self._grid.dtype), *(e for _, e in found)])
+        order = np.lexsort((starts, which, ends))
+        return which[order], starts[order], ends[order]
+
+    def _next_ends(self, place: int) -> Array:
+        """The smallest end > place of each query."""
+        ends = place + 1 + (self._offset + self._size - place - 1) % self._slide
+        return np.maximum(ends, self._offset + self._size) if self._from_zero else ends
+
+    def horizon(self, progress: Any) -> Any:
+        """The smallest start among all windows that end after `progress`."""
+        grid = self._grid
+        if not len(self):
+            return grid.never()
+        place = grid.index(progress)
+        if self._slow(place):
+            return min(w.horizon(progress) for w in self.windows)
+        return grid.value(int((self._next_ends(place) - self._size).min()))
+
+
+def _spread(first: Array, step: Array, high: int) -> tuple[Array, Array]:
+    """All first[i] + k * step[i] <= high, k >= 0, as (i, value), ordered by i, then value."""
+    counts = np.maximum((high - first) // step + 1, 0)
+    check_count(int(counts.sum()))
+    total = np.cumsum(counts)
+    which = np.repeat(np.arange(len(counts)), counts)
+    nth = np.arange(len(which)) - np.repeat(total - counts, counts)
+    return which, first[which] + nth * step[which]

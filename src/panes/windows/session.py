@@ -1,0 +1,179 @@
+"""Sessions: rows of a key that follow each other within a gap, fixed or given by each row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from panes.errors import QueryError
+from panes.units import Rows, TimeDomain, is_number, looks_like_duration
+from panes.windows.base import (
+    NEVER,
+    TIME,
+    Array,
+    Closed,
+    ContextClass,
+    Discretizer,
+    KeyRuns,
+    Measure,
+    Scanned,
+    Window,
+)
+from panes.windows.scanning import (
+    OPEN_STATE,
+    before,
+    close_all,
+    finish_open,
+    heads,
+    numbers,
+    open_positions,
+    pair_up,
+    running_max,
+)
+from panes.windows.spec import call, expression, optional_expression, size_argument
+
+#: No session ends later than this: NEVER is kept for "no end".
+_LAST = NEVER - 1
+
+
+@dataclass(frozen=True)
+class SessionScan(Discretizer):
+    """Sessions on event time: a row joins up to the deadline, the largest time + gap of the rows so far.
+
+    Just one of `gap` (ticks) and `gap_column` (ticks, from the row) is set. A session is [first, deadline),
+    due once event time has passed the deadline.
+    """
+
+    gap: Any = field(default=None, kw_only=True)
+    gap_column: str | None = field(default=None, kw_only=True)
+    context = ContextClass.SESSION
+
+    @property
+    def state(self) -> Mapping[str, Any]:  # type: ignore[override]
+        return {**OPEN_STATE, "deadline": np.int64(0), "seen": np.int64(0)}
+
+    def _deadlines(self, rows: KeyRuns) -> Array:
+        times = rows.times
+        if self.gap_column is None:
+            return np.where(times > _LAST - self.gap, _LAST, times + self.gap)
+        gaps = rows.columns[self.gap_column]
+        if gaps.dtype.kind not in "iu":
+            # 2**62 and above is as good as endless, and float64 can't say where int64 ends
+            gaps = np.floor(np.clip(numbers(gaps), 0, 2.0**62)).astype(np.int64)
+        room = _LAST - np.maximum(times, 0)
+        return times + np.minimum(gaps, np.where(times < 0, _LAST, room))
+
+    def scan(self, rows: KeyRuns, state: dict[str, Array]) -> Scanned:
+        growing = self.gap_column is None
+        return _scan(rows, rows.times, self._deadlines(rows), state, growing=growing, by_rows=False)
+
+    def advance(self, watermark: int, slots: Array, state: dict[str, Array]) -> Closed:
+        over = state["open"] & (state["deadline"] < watermark)
+        return close_all(over, slots, state, state["seen"], state["deadline"])
+
+    def finish(self, slots: Array, state: dict[str, Array], rows_seen: Array) -> Closed:
+        return close_all(state["open"].copy(), slots, state, state["seen"], state["deadline"])
+
+    def open_from(self, state: dict[str, Array]) -> Array:
+        return open_positions(state)
+
+
+@dataclass(frozen=True)
+class ColumnSessionScan(Discretizer):
+    """Sessions on an advancing column: closed by rows only, and shown like all windows that rows close."""
+
+    gap: Any = field(default=None, kw_only=True)
+    gap_column: str | None = field(default=None, kw_only=True)
+    context = ContextClass.FORWARD_FREE
+
+    @property
+    def state(self) -> Mapping[str, Any]:  # type: ignore[override]
+        return {**OPEN_STATE, "deadline": np.float64(0), "seen": np.int64(0)}
+
+    def scan(self, rows: KeyRuns, state: dict[str, Array]) -> Scanned:
+        values = numbers(rows.columns[str(self.measure.column)])
+        gaps = self.gap if self.gap_column is None else numbers(rows.columns[self.gap_column])
+        growing = self.gap_column is None
+        return _scan(rows, values, values + gaps, state, growing=growing, by_rows=True)
+
+    def finish(self, slots: Array, state: dict[str, Array], rows_seen: Array) -> Closed:
+        return finish_open(slots, state, rows_seen)
+
+    def open_from(self, state: dict[str, Array]) -> Array:
+        return open_positions(state)
+
+
+def _scan(
+    rows: KeyRuns, values: Array, deadlines: Array, state: dict[str, Array], *, growing: bool, by_rows: bool
+) -> Scanned:
+    """Cut where a value lies after all deadlines before it.
+
+    The largest deadline of all rows so far will do: earlier sessions' deadlines lie before this one's rows.
+    """
+    some, at = heads(rows)
+    was_open = state["open"][some]
+    deadlines[at] = np.where(was_open, np.maximum(deadlines[at], state["deadline"][some]), deadlines[at])
+    if not growing:
+        deadlines = running_max(rows, deadlines)
+    previous = before(rows, deadlines, state["deadline"])
+    begin = values > previous
+    stop = begin.copy()
+    begin[at] |= ~was_open
+    stop[at] &= was_open
+    scanned = pair_up(rows, begin, stop, state, None if by_rows else previous)
+    tails = rows.offsets[some + 1] - 1
+    state["deadline"][some] = deadlines[tails]
+    state["seen"][some] = rows.first_pos[some] + tails - at + 1
+    return scanned
+
+
+@dataclass(frozen=True, repr=False)
+class Session(Window):
+    """Runs of rows without a long pause: see `session`."""
+
+    gap: Any
+    on: str | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.gap, Rows):
+            raise QueryError(
+                f"gap={self.gap!r} must be a duration, a number or an expression: rows have no pauses"
+            )
+        if isinstance(self.gap, str) and not looks_like_duration(self.gap):
+            expression(self.gap, "gap")
+        else:
+            object.__setattr__(self, "gap", size_argument(self.gap, "gap"))
+        optional_expression(self.on, "on")
+
+    def __repr__(self) -> str:
+        return call("session", self.gap, on=self.on)
+
+    def bind(self, domain: TimeDomain) -> SessionScan | ColumnSessionScan:
+        by_row = self.gap if isinstance(self.gap, str) and not looks_like_duration(self.gap) else None
+        read = () if by_row is None else (by_row,)
+        if self.on is None:
+            gap = None if by_row is not None else domain.ticks(self.gap, argument="gap")
+            return SessionScan(TIME, gap=gap, gap_column=by_row, columns=read)
+        if by_row is None and not is_number(self.gap):
+            raise QueryError(
+                f"gap={self.gap!r} on the column {self.on!r} must be a number: it is no event time"
+            )
+        gap = None if by_row is not None else self.gap
+        measure = Measure("column", self.on)
+        return ColumnSessionScan(measure, gap=gap, gap_column=by_row, columns=(self.on, *read))
+
+
+def session(gap: Any, *, on: str | None = None) -> Session:
+    """Rows of a key that follow each other within `gap`: a row exactly `gap` after the last one still joins.
+
+    `gap` is a duration, a number (integer time, or the column `on`), or a SQL expression that gives each row
+    its own gap in ticks of the time column. Text that is a number and a word is a duration, all else an
+    expression.
+
+    >>> session("30 s")
+    session("30 s")
+    """
+    return Session(gap, on)

@@ -1,0 +1,119 @@
+"""What all window specs share: arguments checked as they are written, and printed back as code."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import date, timedelta
+from typing import Any
+
+import numpy as np
+
+from panes.errors import QueryError
+from panes.units import Duration, Rows, TimeDomain, check_size, is_number, nanos_since_epoch, parse_duration
+from panes.windows.base import ROWS, TIME, Measure
+
+
+def call(name: str, *args: Any, **options: Any) -> str:
+    """The call that makes a spec, as code; options that are None are left out."""
+    shown = [_literal(a) for a in args]
+    shown += [f"{key}={_literal(value)}" for key, value in options.items() if value is not None]
+    return f"{name}({', '.join(shown)})"
+
+
+def _literal(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+
+
+def size_argument(value: Any, argument: str, *, positive: bool = True) -> Any:
+    """Check a size as far as it can be without a stream: a duration (kept as text), number or `Rows`."""
+    if isinstance(value, Rows):
+        return value
+    if is_number(value):
+        if not math.isfinite(value):
+            raise QueryError(f"{argument}={value!r} must be finite: a window needs an end")
+        value = int(value) if value == int(value) else float(value)
+        return check_size(value, argument, value, positive=positive)
+    if isinstance(value, timedelta):
+        value = str(parse_duration(value, argument=argument))
+    if isinstance(value, Duration):
+        value = str(value)
+    if not isinstance(value, str):
+        raise QueryError(
+            f'{argument}={value!r} is no size: use a duration like "10 s", pn.rows(n), or a number with on='
+        )
+    parsed = parse_duration(value, argument=argument)
+    count = parsed.nanos if isinstance(parsed, Duration) else parsed.count
+    if positive and count <= 0:
+        check_size(count, argument, value)
+    return value
+
+
+def measured(domain: TimeDomain, on: str | None, **sizes: Any) -> tuple[Measure, tuple[Any, ...]]:
+    """The measure that all `sizes` are on, and their numbers there; None stays None."""
+    given = {argument: size for argument, size in sizes.items() if size is not None}
+    in_rows = [isinstance(size, Rows) for size in given.values()]
+    shown = ", ".join(f"{argument}={size!r}" for argument, size in given.items())
+    if any(in_rows):
+        if not all(in_rows):
+            raise QueryError(f"{shown}: give all of them in rows or none, windows have one measure")
+        if on is not None:
+            raise QueryError(f"on={on!r} with {shown}: rows are counted per key, they need no column")
+        return ROWS, tuple(None if size is None else size.count for size in sizes.values())
+    if on is not None:
+        for argument, size in given.items():
+            if not is_number(size):
+                raise QueryError(
+                    f"{argument}={size!r} on the column {on!r} must be a number: it is no event time"
+                )
+        return Measure("column", on), tuple(sizes.values())
+    ticks = {
+        argument: domain.ticks(size, argument=argument, positive=False) for argument, size in given.items()
+    }
+    return TIME, tuple(ticks.get(argument) for argument in sizes)
+
+
+def place(domain: TimeDomain, measure: Measure, value: Any, argument: str) -> Any:
+    """A fixed point on a measure: a time, a position of the key, or a value of the column."""
+    if measure == TIME:
+        return domain.point(value, argument=argument)
+    if not is_number(value) or not math.isfinite(value):
+        raise QueryError(f"{argument}={value!r} must be a number: it is a point on {measure}")
+    if measure == ROWS and (value != int(value) or value < 0):
+        raise QueryError(f"{argument}={value!r} must be a position: 0 is the first row of a key")
+    return int(value) if value == int(value) else float(value)
+
+
+def point_argument(value: Any, argument: str) -> Any:
+    """Check a point in time, or on a measure, as far as it can be without a stream; dates become ISO text."""
+    if isinstance(value, date):
+        value = value.isoformat()
+    elif isinstance(value, np.datetime64):
+        value = str(value)
+    if isinstance(value, str):
+        nanos_since_epoch(value, argument=argument)
+    elif not is_number(value) or not math.isfinite(value):
+        raise QueryError(f"{argument}={value!r} is no point: use a datetime, an ISO date or a number")
+    return value
+
+
+def columns_of(measure: Measure) -> tuple[str, ...]:
+    return () if measure.column is None else (measure.column,)
+
+
+def expression(value: Any, argument: str) -> str:
+    """Check that an argument is SQL text; what it says is resolved when the query is built."""
+    if not isinstance(value, str) or not value.strip():
+        raise QueryError(f"{argument}={value!r} must be a column or SQL expression, as text")
+    return value
+
+
+def optional_expression(value: Any, argument: str) -> str | None:
+    return None if value is None else expression(value, argument)
+
+
+def count_argument(value: Any, argument: str) -> int:
+    """Check a whole, positive number."""
+    if not is_number(value) or value != int(value) or value <= 0:
+        raise QueryError(f"{argument}={value!r} must be a positive whole number")
+    return int(value)

@@ -1,0 +1,218 @@
+"""Windows written by users, in the three classes of the literature.
+
+- `ContextFreeWindow`: edges known without rows (`next_edge`, `ends_between`);
+- `DeterministicWindow`: each row says how many windows begin at it and how many end before it (`on_row`);
+- `FreeFormWindow`: each row says how many rows expire at the head (`expire`), and whether what is left is a
+  result (`emit`).
+
+Users subclass one of them; `bind` puts the object behind the protocol that slicing knows.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+
+from panes.errors import QueryError
+from panes.units import TimeDomain
+from panes.windows.base import NEVER, ROWS, TIME, Array, ContextFree, FreeForm, Measure, Window
+from panes.windows.spec import columns_of
+from panes.windows.user_scan import UserDeterministicScan, WindowEvents
+
+__all__ = ["ContextFreeWindow", "DeterministicWindow", "FreeFormWindow", "UserContextFree", "WindowEvents"]
+
+Own = TypeVar("Own", bound="_UserWindow")
+
+#: How many edges are walked to find the windows around a value before the class is asked for its `reach`.
+_WALK = 100_000
+
+
+class _UserWindow(Window):
+    def resolve(self: Own, domain: TimeDomain) -> Own:
+        """This window with its sizes in ticks: override it to accept durations (see `domain.ticks`)."""
+        return self
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(...)"
+
+
+class ContextFreeWindow(_UserWindow):
+    """Subclass it for windows whose edges don't depend on rows. All values are ticks, or units of `measure`.
+
+    Unless `reach` is set, windows must be first in, first out: one that starts later doesn't end earlier.
+    """
+
+    #: what edges are measured in: event time, rows of a key, or `Measure("column", name)`
+    measure: Measure = TIME
+    #: length of the longest window, if there is one
+    reach: float | None = None
+
+    @abstractmethod
+    def next_edge(self, value: Any) -> Any:
+        """The smallest window start or end after `value`; None if there is none."""
+
+    @abstractmethod
+    def ends_between(self, previous: Any, current: Any) -> Iterable[tuple[Any, Any]]:
+        """(start, end) of all windows with previous < end <= current."""
+
+    def bind(self, domain: TimeDomain) -> UserContextFree:
+        return UserContextFree(self.measure, window=self.resolve(domain), columns=columns_of(self.measure))
+
+
+class DeterministicWindow(_UserWindow):
+    """Subclass it for windows that rows begin and end. Open windows end in the order in which they began."""
+
+    #: SQL expressions over the row that `on_row` reads
+    columns: tuple[str, ...] = ()
+
+    def new_state(self) -> Any:
+        """What the window remembers of one key; mutable, not None."""
+        return {}
+
+    @abstractmethod
+    def on_row(self, state: Any, row: Mapping[str, Any], position: int, time: int) -> WindowEvents:
+        """How many windows begin at this row (it is in them) and how many end before it (it is not)."""
+
+    def on_watermark(self, state: Any, time: int) -> int | Iterable[int]:
+        """Event time has reached `time`: how many windows end, or the times at which they end.
+
+        Called before each row too, with its time, so it must not depend on how often it is called.
+        """
+        return 0
+
+    def on_finish(self, state: Any) -> int:
+        """The stream has ended: how many of the open windows are given; the others are incomplete."""
+        return 0
+
+    def bind(self, domain: TimeDomain) -> UserDeterministicScan:
+        timed = type(self).on_watermark is not DeterministicWindow.on_watermark
+        return UserDeterministicScan(
+            ROWS, window=self.resolve(domain), timed=timed, columns=tuple(self.columns)
+        )
+
+
+class FreeFormWindow(_UserWindow):
+    """Subclass it for windows that neither edges nor marks describe. They cost most: each row is a slice."""
+
+    #: SQL expressions over the row that `expire` and `emit` read
+    columns: tuple[str, ...] = ()
+
+    def new_state(self) -> Any:
+        """What the window remembers of one key; mutable, not None."""
+        return {}
+
+    @abstractmethod
+    def expire(self, state: Any, row: Mapping[str, Any], position: int, time: int) -> int:
+        """How many of the oldest rows leave before this row enters."""
+
+    @abstractmethod
+    def emit(self, state: Any, row: Mapping[str, Any], position: int, time: int) -> bool:
+        """Whether the rows held are a result now: after `expire`, before this row enters."""
+
+    def bind(self, domain: TimeDomain) -> UserFreeForm:
+        return UserFreeForm(ROWS, window=self.resolve(domain), columns=tuple(self.columns))
+
+
+@dataclass(frozen=True)
+class UserFreeForm(FreeForm):
+    """A `FreeFormWindow` behind the protocol."""
+
+    window: FreeFormWindow = field(kw_only=True)
+
+    def new_state(self) -> Any:
+        return self.window.new_state()
+
+    def on_row(self, state: Any, row: Mapping[str, Any], position: int, time: int) -> tuple[int, bool]:
+        expired = self.window.expire(state, row, position, time)
+        if expired < 0:
+            raise QueryError(
+                f"{self.window!r}.expire returned {expired}: the number of rows can't be negative"
+            )
+        return int(expired), bool(self.window.emit(state, row, position, time))
+
+
+@dataclass(frozen=True)
+class UserContextFree(ContextFree):
+    """A `ContextFreeWindow` behind the protocol, its answers checked."""
+
+    window: ContextFreeWindow = field(kw_only=True)
+
+    @property
+    def reach(self) -> float:  # type: ignore[override]
+        return math.inf if self.window.reach is None else self.window.reach
+
+    def _next_edge(self, value: Any) -> Any:
+        edge = self.window.next_edge(value)
+        if edge is not None and not edge > value:
+            raise QueryError(f"{self.window!r}.next_edge({value}) returned {edge}: it must lie after {value}")
+        return edge
+
+    def _ends(self, lo: Any, hi: Any) -> list[tuple[Any, Any]]:
+        """Windows with lo < end <= hi, by end, then start."""
+        found = sorted((end, start) for start, end in self.window.ends_between(lo, hi))
+        for end, start in found:
+            if not (start < end and lo < end <= hi):
+                raise QueryError(
+                    f"{self.window!r}.ends_between({lo}, {hi}) gave ({start}, {end}): "
+                    f"it must end in ({lo}, {hi}], and after it starts"
+                )
+        return [(start, end) for end, start in found]
+
+    def edges(self, lo: Any, hi: Any) -> Array:
+        found = []
+        edge = self._next_edge(lo)
+        while edge is not None and edge <= hi:
+            found.append(edge)
+            edge = self._next_edge(edge)
+        return _array(found)
+
+    def ending(self, lo: Any, hi: Any) -> tuple[Array, Array]:
+        return _both(self._ends(lo, hi))
+
+    def containing(self, value: Any) -> tuple[Array, Array]:
+        if self.window.reach is not None:
+            found = self._ends(value, value + self.window.reach)
+        else:
+            # first in, first out: once a window that starts after `value` has ended, all that hold it have
+            found = []
+            for some in self._walk(value):
+                found += some
+                if any(start > value for start, _ in some):
+                    break
+        return _both([w for w in found if w[0] <= value])
+
+    def horizon(self, progress: Any) -> Any:
+        if self.window.reach is None:
+            for some in self._walk(progress):
+                if some:
+                    return min(start for start, _ in some)
+            return NEVER
+        starts = [start for start, _ in self._ends(progress, progress + self.window.reach)]
+        edge = self._next_edge(progress)  # no window that starts later starts before the next edge
+        starts += [] if edge is None else [edge]
+        return min(starts, default=NEVER)
+
+    def _walk(self, value: Any) -> Iterable[list[tuple[Any, Any]]]:
+        """The windows that end at each edge after `value`, edge by edge."""
+        for _ in range(_WALK):
+            edge = self._next_edge(value)
+            if edge is None:
+                return
+            yield self._ends(value, edge)
+            value = edge
+        raise QueryError(
+            f"{self.window!r}: no window ended within {_WALK} edges; set `reach` to the longest length"
+        )
+
+
+def _array(values: list[Any]) -> Array:
+    return np.array(values) if values else np.empty(0, np.int64)
+
+
+def _both(windows: list[tuple[Any, Any]]) -> tuple[Array, Array]:
+    return _array([start for start, _ in windows]), _array([end for _, end in windows])

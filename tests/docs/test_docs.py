@@ -1,0 +1,49 @@
+"""Every example in README, docs and docstrings is run, and its output compared."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import panes
+from tests.docs.pages import PAGES, run, working_folder
+
+#: How many examples each page has, so that a change of the fence pattern can't silently run nothing.
+EXAMPLES = {
+    "README.md": 0,
+}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_examples_print_what_the_page_says(page: Path, tmp_path: Path) -> None:
+    ran = 0
+    with working_folder(tmp_path):
+        for example, printed in run(page):
+            ran += 1
+            if example.expected is not None:
+                assert printed == example.expected, f"{page.name}, line {example.line + 1}"
+    assert ran == EXAMPLES[page.name]
+
+
+def test_every_page_is_counted() -> None:
+    assert {page.name for page in PAGES} == set(EXAMPLES)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\((?!https?:)([^)#\s]+)", page.read_text(encoding="utf-8"))
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def test_docstrings() -> None:
+    walked = 0
+    for info in pkgutil.walk_packages(panes.__path__, "panes."):
+        outcome = doctest.testmod(importlib.import_module(info.name), optionflags=doctest.ELLIPSIS)
+        assert outcome.failed == 0, info.name
+        walked += 1
+    assert walked >= 20

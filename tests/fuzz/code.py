@@ -1,0 +1,143 @@
+"""Programs as Python text: what builds a query on the engine is also what a failure prints.
+
+One function per window kind turns an oracle tuple into the call of the public API that means the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.fuzz.programs import Program
+from tests.fuzz.specs import Spec
+
+#: argument of the duration in ticks -> text, for the stream's time column
+Size = Callable[[int], str]
+
+
+def size_for(time_unit: str | None) -> Size:
+    """Sizes are numbers on an integer time column, durations with a unit on a timestamp column."""
+    return repr if time_unit is None else lambda ticks: f'"{ticks} {time_unit}"'
+
+
+def call(name: str, *arguments: str, **options: str | None) -> str:
+    shown = [*arguments, *(f"{k}={v}" for k, v in options.items() if v is not None)]
+    return f"{name}({', '.join(shown)})"
+
+
+def periodic(size: str, slide: str, offset: str | None = None, on: str | None = None) -> str:
+    if size == slide:
+        return call("pn.tumbling", size, on=on, offset=offset)
+    return call("pn.sliding", size, every=slide, on=on, offset=offset)
+
+
+def rows(count: int) -> str:
+    return f"pn.rows({count})"
+
+
+WINDOWS: dict[str, Callable[..., str]] = {
+    "tumbling": lambda t, size, offset=0: periodic(t(size), t(size), t(offset) if offset else None),
+    "sliding": lambda t, size, slide, offset=0: periodic(t(size), t(slide), t(offset) if offset else None),
+    "rows": lambda t, size, slide: periodic(rows(size), rows(slide)),
+    "column": lambda t, on, size, slide, offset=0: periodic(
+        repr(size), repr(slide), repr(offset) if offset else None, repr(on)
+    ),
+    "last_rows": lambda t, count, every: call("pn.sliding", rows(count), every=t(every)),
+    "last_rows_by": lambda t, on, count, every: call(
+        "pn.sliding", rows(count), every=repr(every), on=repr(on)
+    ),
+    "session": lambda t, gap: call("pn.session", t(gap)),
+    "session_by": lambda t, column: call("pn.session", repr(column)),
+    "session_on": lambda t, on, gap: call("pn.session", repr(gap), on=repr(on)),
+    "cumulate": lambda t, step, longest: call("pn.cumulate", t(step), max=t(longest)),
+    "landmark": lambda t, start, every: call("pn.landmark", repr(start), every=t(every)),
+    "fixed": lambda t, start, end: call("pn.fixed", repr(start), repr(end)),
+    "fixed_band": lambda t, start, size: call("pn.fixed_band", repr(start), size=t(size)),
+    "calendar": lambda t, unit, zone: call("pn.tumbling", f'"1 {unit}"', tz=repr(zone)),
+    "punctuated": lambda t, begin, end=None: call(
+        "pn.punctuated", begin=repr(begin), end=repr(end) if end else None
+    ),
+    "delta": lambda t, threshold, on: call("pn.delta", repr(threshold), on=repr(on)),
+    "threshold": lambda t, column, least, min_rows=1: call(
+        "pn.threshold", repr(f"{column} > {least}"), min_rows=repr(min_rows) if min_rows > 1 else None
+    ),
+    "dynamic_stock": lambda t, expensive, cheap: call(
+        "DynamicStock", expensive=repr(tuple(expensive)), cheap=repr(tuple(cheap))
+    ),
+    "alternating": lambda t, short, long: call("Alternating", repr(short), repr(long)),
+    "markers": lambda t, size, slide: call("Markers", repr(size), repr(slide)),
+    "keep_last": lambda t, keep, every: call("KeepLast", repr(keep), repr(every)),
+}
+
+
+def window_code(spec: Spec, time_unit: str | None = None) -> str:
+    return WINDOWS[spec[0]](size_for(time_unit), *spec[1:])
+
+
+def aggregate_code(spec: Spec) -> str:
+    name, *arguments = spec
+    if name == "count_rows":
+        return '"count(*)"'
+    if name == "weighted_mean":
+        value, weight = arguments
+        return f'"sum({value} * {weight}) / sum({weight})"'
+    if name in ("arg_min", "arg_max"):
+        return call(f"pn.{name}", repr(arguments[0]), by=repr(arguments[1]))
+    if name == "string_agg":
+        return call("pn.string_agg", repr(arguments[0]), separator=repr(arguments[1]))
+    if name in ("stddev", "variance") and len(arguments) > 1:
+        return call(f"pn.{name}", repr(arguments[0]), population=repr(arguments[1]))
+    if name in ("sum", "min", "max", "avg", "count") and len(arguments[0]) == 1:
+        return f'"{name}({arguments[0]})"'
+    return call(f"pn.{name}", *map(repr, arguments))
+
+
+def stream_code(program: Program) -> str:
+    size = size_for(program.time_unit)
+    ts = "bigint" if program.time_unit is None else f"timestamp[{program.time_unit}]"
+    schema = {"id": "bigint", "ts": ts, **program.types}
+    watermark = program.watermark
+    return call(
+        "pn.stream",
+        "None",
+        schema=repr(schema),
+        time='"ts"',
+        key=repr(list(program.keys)) if program.keys else None,
+        watermark=size(watermark) if isinstance(watermark, int) else repr(watermark),
+        lateness=size(program.lateness) if program.lateness is not None else None,
+    )
+
+
+def query_code(program: Program) -> str:
+    windows = {label: window_code(spec, program.time_unit) for label, spec in program.windows.items()}
+    aggregates = {f"a{i}": aggregate_code(spec) for i, spec in enumerate(program.aggregates)}
+    return f"{stream_code(program)}{call('.window', **windows)}{call('.agg', **aggregates)}"
+
+
+def step_code(step: tuple[Any, ...], time_unit: str | None) -> str:
+    """One call on the operator `op`, as text."""
+    name, *arguments = step
+    if name == "snapshot":
+        return "op = query.operator(restore=op.snapshot())"
+    if name == "add":
+        return f"op.add_window({arguments[0]!r}, {window_code(arguments[1], time_unit)})"
+    if name == "remove":
+        return f"op.remove_window({arguments[0]!r})"
+    if name == "finish":
+        return "op.finish()"
+    if name == "advance":
+        return f"op.advance({arguments[0]})"
+    shown = [("," + "\n         ").join(map(repr, arguments[0]))]
+    return f"op.push([{shown[0]}])"
+
+
+def program_code(program: Program) -> str:
+    """The program as a script; times of timestamp columns are ticks (see tests/fuzz/engine.py for Arrow)."""
+    lines = ["import panes as pn"]
+    if any(s[0] in ("alternating", "markers", "keep_last") for s in program.windows.values()):
+        lines.append("from tests.fuzz.user_windows import Alternating, KeepLast, Markers")
+    lines += ["", f"query = {query_code(program)}", "op = query.operator()"]
+    for step in program.steps:
+        text = step_code(step, program.time_unit)
+        lines.append(text if step[0] in ("snapshot", "add", "remove") else f"print({text}.rows())")
+    return "\n".join(lines).replace("nan", 'float("nan")')

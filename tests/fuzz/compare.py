@@ -1,0 +1,98 @@
+"""Whether the engine said what the oracle said: results of one call as a multiset, and the ledger."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from tests.oracle.oracle import Oracle, Result
+from tests.oracle.windows import due_windows
+
+#: aggregates whose last digits depend on the order of additions
+APPROXIMATE = {"avg", "stddev", "variance", "geometric_mean", "product"}
+
+
+def same_value(want: Any, got: Any, approximate: bool) -> bool:
+    if isinstance(want, float) or isinstance(got, float):
+        if want is None or got is None:
+            return False
+        if want != want or got != got:
+            return want != want and got != got
+        return math.isclose(want, got, rel_tol=1e-9, abs_tol=1e-9) if approximate else want == got
+    if isinstance(want, list) and isinstance(got, list):
+        return len(want) == len(got) and all(
+            same_value(a, b, approximate) for a, b in zip(want, got, strict=True)
+        )
+    if isinstance(want, dict) and isinstance(got, dict):
+        return want.keys() == got.keys() and all(same_value(want[k], got[k], approximate) for k in want)
+    return bool(want == got)
+
+
+def same_values(want: Sequence[Any], got: Sequence[Any], aggregates: Sequence[tuple[Any, ...]]) -> bool:
+    return all(same_value(w, g, a[0] in APPROXIMATE) for w, g, a in zip(want, got, aggregates, strict=True))
+
+
+def difference(want: list[Result], got: list[Result], aggregates: Sequence[tuple[Any, ...]]) -> str | None:
+    """None, or what is missing, too much or different."""
+    wanted = {r[:8]: r.values for r in want}
+    found = {r[:8]: r.values for r in got}
+    if len(found) != len(got):
+        twice = [k for k, n in Counter(r[:8] for r in got).items() if n > 1]
+        return f"given twice: {show(twice[0])}"
+    if wanted == found:
+        return None
+    lines = [f"missing: {show(k)} = {wanted[k]}" for k in wanted if k not in found]
+    lines += [f"too much: {show(k)} = {found[k]}" for k in found if k not in wanted]
+    lines += [
+        f"values: {show(k)} should be {wanted[k]}, is {found[k]}"
+        for k in wanted
+        if k in found and not same_values(wanted[k], found[k], aggregates)
+    ]
+    return "\n".join(lines) or None
+
+
+def show(identity: tuple[Any, ...]) -> str:
+    key, window, start, end, lo, hi, revision, void = identity
+    positions = f" from {lo} to {hi}" if lo is not None or hi is not None else ""
+    return f"{window} key {key} [{start}, {end}){positions} revision {revision}{' void' if void else ''}"
+
+
+def split_added(results: list[Result], since: dict[str, float]) -> tuple[list[Result], list[Result]]:
+    """(results with one right answer, results of windows that began before their label was added)."""
+    if not since:
+        return results, []
+    early = [r for r in results if r.window in since and r.start < since[r.window]]
+    return [r for r in results if not (r.window in since and r.start < since[r.window])], early
+
+
+def wrong_early(early: list[Result], want_early: list[Result], oracle: Oracle) -> str | None:
+    """A warm start may give windows that began earlier, but only with all their rows."""
+    for r in early:
+        right = [w.values for w in want_early if w[:6] == r[:6]]
+        spec = oracle.windows[r.window]
+        bounds = (r.start, r.end, r.lo, r.hi)
+        held = due_windows(spec, oracle.rows.get(r.key, []), oracle.watermark).get(bounds)
+        if held is not None:
+            right.append(oracle.values(held))
+        if not r.void and not any(same_values(v, r.values, oracle.aggregates) for v in right):
+            return f"warm start: {show(r[:8])} should be {right or 'not given'}, is {r.values}"
+    return None
+
+
+def ledger_difference(
+    oracle: Oracle, rows_in: int, rows_used: int, late: list[tuple[Any, str]]
+) -> str | None:
+    """`late`: (id of the row, reason) of the engine."""
+    if rows_in != rows_used + len(late):
+        return f"rows in {rows_in} != rows used {rows_used} + rows late {len(late)}"
+    if (rows_in, rows_used) != (oracle.rows_in, oracle.rows_used):
+        return f"rows in, used: should be {oracle.rows_in}, {oracle.rows_used}, are {rows_in}, {rows_used}"
+    wanted = Counter((entry.data["id"], entry.reason) for entry in oracle.late)
+    found = Counter(late)
+    if wanted != found:
+        return (
+            f"ledger: should hold {sorted((wanted - found).items())}, not {sorted((found - wanted).items())}"
+        )
+    return None

@@ -1,0 +1,108 @@
+"""A program on the engine through its public push API, with results in the oracle's shape."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from types import CodeType
+from typing import Any
+
+import pyarrow as pa
+
+import panes as pn
+from examples.dynamic_stock import DynamicStock
+from tests.fuzz import user_windows
+from tests.fuzz.code import query_code, window_code
+from tests.fuzz.programs import Data, Program
+from tests.fuzz.specs import Spec
+from tests.oracle.oracle import Result
+
+NAMES: dict[str, Any] = {"pn": pn, "DynamicStock": DynamicStock, **vars(user_windows)}
+ARROW = {"bigint": pa.int64(), "double": pa.float64(), "string": pa.string(), "boolean": pa.bool_()}
+
+
+@lru_cache(maxsize=4096)
+def compiled(text: str) -> CodeType:
+    return compile(text, text, "eval")
+
+
+def build_window(spec: Spec, time_unit: str | None = None) -> Any:
+    return eval(compiled(window_code(spec, time_unit)), NAMES)
+
+
+def build_query(program: Program) -> Any:
+    return eval(query_code(program), NAMES)
+
+
+class Engine:
+    """Same calls as the oracle; `snapshot` goes on with an operator restored from the bytes of this one."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.query = build_query(program)
+        self.op = self.query.operator()
+        ts = pa.int64() if program.time_unit is None else pa.timestamp(program.time_unit)
+        types = {"ts": ts, **{c: ARROW[t] for c, t in program.types.items()}}
+        self.schema = pa.schema([("id", pa.int64()), *types.items()])
+
+    def push(self, rows: list[Data]) -> list[Result]:
+        if self.program.time_unit is None and not all("id" in row for row in rows):
+            rows = [{"id": None, **row} for row in rows]
+        if self.program.time_unit is None and len(rows) % 2:
+            # a single row goes as a dict or as a batch of one, by turns
+            alone = len(rows) == 1 and (rows[0]["id"] or 0) % 3 > 0
+            return self._results(self.op.push(rows[0] if alone else rows))
+        columns = [pa.array([row[f.name] for row in rows], f.type) for f in self.schema]
+        return self._results(self.op.push(pa.table(columns, schema=self.schema)))
+
+    def advance(self, ticks: int) -> list[Result]:
+        return self._results(self.op.advance(ticks))
+
+    def finish(self) -> list[Result]:
+        return self._results(self.op.finish())
+
+    def snapshot(self) -> None:
+        self.op = self.query.operator(restore=self.op.snapshot())
+
+    def add_window(self, label: str, spec: Spec) -> None:
+        self.op.add_window(label, build_window(spec, self.program.time_unit))
+
+    def remove_window(self, label: str) -> None:
+        self.op.remove_window(label)
+
+    def account(self) -> tuple[int, int, list[tuple[Any, str]]]:
+        """Rows in, rows used, and (id, reason) of each row on the ledger."""
+        late = self.op.late
+        entries = list(zip(late["id"].to_pylist(), late["reason"].to_pylist(), strict=True))
+        metrics = self.op.metrics
+        return metrics["rows_in"], metrics["rows_used"], entries
+
+    def _results(self, out: Any) -> list[Result]:
+        table = out.table if hasattr(out, "table") else out
+        if not table.num_rows:
+            return []
+        n = table.num_rows
+        nothing = [None] * n
+        names = set(table.column_names)
+
+        def column(name: str) -> list[Any]:
+            if name not in names:
+                return nothing
+            values = table.column(name)
+            if pa.types.is_timestamp(values.type):
+                values = values.cast(pa.int64())
+            return values.to_pylist()
+
+        keys = [column(c) for c in self.program.keys]
+        aggregates = [column(f"a{i}") for i in range(len(self.program.aggregates))]
+        void = column("void") if "void" in names else [False] * n
+        bounds = (column(c) for c in ("window_start", "window_end", "window_from", "window_to"))
+        parts = zip(
+            zip(*keys, strict=True) if keys else [()] * n,
+            column("window"),
+            *bounds,
+            column("revision"),
+            void,
+            zip(*aggregates, strict=True),
+            strict=True,
+        )
+        return [Result(*part) for part in parts]

@@ -1,0 +1,57 @@
+"""One program on the engine and on the oracle: None if they agree, else what differs."""
+
+from __future__ import annotations
+
+from tests.fuzz.compare import difference, ledger_difference, split_added, wrong_early
+from tests.fuzz.engine import Engine
+from tests.fuzz.programs import Program
+from tests.oracle.oracle import Oracle
+
+
+def oracle_of(program: Program, *, strict: bool = False) -> Oracle:
+    return Oracle(
+        program.windows,
+        program.aggregates,
+        keys=program.keys,
+        watermark=program.watermark,
+        lateness=program.lateness,
+        strict=strict,
+    )
+
+
+def check(program: Program) -> str | None:
+    """Run `program` both ways, comparing call by call, then the ledger."""
+    oracle = oracle_of(program)
+    engine = Engine(program)
+    since: dict[str, float] = {}
+    for number, step in enumerate(program.steps):
+        name = step[0]
+        if name == "add":
+            # only windows that begin after all rows seen so far have one right answer
+            since[step[1]] = max(oracle.watermark, oracle.newest + 1)
+        if name in ("add", "remove"):
+            getattr(oracle, f"{name}_window")(*step[1:])
+            getattr(engine, f"{name}_window")(*step[1:])
+        elif name == "snapshot":
+            engine.snapshot()
+        else:
+            want, want_early = split_added(getattr(oracle, name)(*step[1:]), since)
+            got, early = split_added(getattr(engine, name)(*step[1:]), since)
+            wrong = difference(want, got, program.aggregates) or wrong_early(early, want_early, oracle)
+            if wrong:
+                return f"step {number} ({name}): {wrong}"
+    if program.steps and program.steps[-1][0] == "finish":
+        return ledger_difference(oracle, *engine.account())
+    return None
+
+
+def failure(program: Program) -> str | None:
+    """Like `check`, with an exception of the engine as a failure too."""
+    try:
+        return check(program)
+    except Exception as error:
+        where = error.__traceback__
+        while where is not None and where.tb_next is not None:
+            where = where.tb_next
+        place = f"{where.tb_frame.f_code.co_filename.rsplit('/', 2)[-1]}:{where.tb_lineno}" if where else "?"
+        return f"{type(error).__name__} at {place}: {error}"

@@ -1,0 +1,171 @@
+"""Random windows and aggregates, as the tuples that the oracle reads (sizes in ticks)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+Spec = tuple[Any, ...]
+
+
+def tumbling(rng: Random, scale: int, base: int) -> Spec:
+    size = rng.randint(1, 12) * scale
+    return ("tumbling", size, rng.randrange(size) if rng.random() < 0.3 else 0)
+
+
+def sliding(rng: Random, scale: int, base: int) -> Spec:
+    slide = rng.randint(1, 8) * scale
+    offset = rng.randrange(slide) if rng.random() < 0.3 else 0
+    return ("sliding", rng.randint(1, 15) * scale, slide, offset)
+
+
+def cumulate(rng: Random, scale: int, base: int) -> Spec:
+    step = rng.randint(1, 5) * scale
+    return ("cumulate", step, step * rng.randint(1, 4))
+
+
+def landmark(rng: Random, scale: int, base: int) -> Spec:
+    return ("landmark", base + rng.randint(-5, 20) * scale, rng.randint(1, 10) * scale)
+
+
+def fixed(rng: Random, scale: int, base: int) -> Spec:
+    start = base + rng.randint(-5, 20) * scale
+    return ("fixed", start, start + rng.randint(1, 20) * scale)
+
+
+def fixed_band(rng: Random, scale: int, base: int) -> Spec:
+    return ("fixed_band", base + rng.randint(-5, 20) * scale, rng.randint(1, 20) * scale)
+
+
+def by_rows(rng: Random, scale: int, base: int) -> Spec:
+    return ("rows", rng.randint(1, 6), rng.randint(1, 6))
+
+
+def by_column(rng: Random, scale: int, base: int) -> Spec:
+    slide = rng.randint(1, 6)
+    return ("column", "m", rng.randint(1, 8), slide, rng.randrange(slide) if rng.random() < 0.2 else 0)
+
+
+def last_rows(rng: Random, scale: int, base: int) -> Spec:
+    return ("last_rows", rng.randint(1, 5), rng.randint(1, 8) * scale)
+
+
+def last_rows_by(rng: Random, scale: int, base: int) -> Spec:
+    return ("last_rows_by", "m", rng.randint(1, 5), rng.randint(1, 5))
+
+
+def session(rng: Random, scale: int, base: int) -> Spec:
+    return ("session", rng.randint(1, 6) * scale)
+
+
+def session_by(rng: Random, scale: int, base: int) -> Spec:
+    return ("session_by", "g")
+
+
+def session_on(rng: Random, scale: int, base: int) -> Spec:
+    return ("session_on", "m", rng.randint(1, 3))
+
+
+def punctuated(rng: Random, scale: int, base: int) -> Spec:
+    return ("punctuated", "b", "e") if rng.random() < 0.5 else ("punctuated", "b")
+
+
+def delta(rng: Random, scale: int, base: int) -> Spec:
+    return ("delta", rng.randint(0, 8) * 0.5, "d")
+
+
+def threshold(rng: Random, scale: int, base: int) -> Spec:
+    return ("threshold", "d", rng.randint(-4, 6) * 0.5, rng.choice((1, 1, 2, 3)))
+
+
+def alternating(rng: Random, scale: int, base: int) -> Spec:
+    return ("alternating", rng.randint(1, 5) * scale, rng.randint(1, 8) * scale)
+
+
+def markers(rng: Random, scale: int, base: int) -> Spec:
+    return ("markers", rng.randint(1, 5), rng.randint(1, 4))
+
+
+def keep_last(rng: Random, scale: int, base: int) -> Spec:
+    return ("keep_last", rng.randint(1, 5), rng.randint(1, 4))
+
+
+def calendar(rng: Random, scale: int, base: int) -> Spec:
+    zone = rng.choice(("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata"))
+    return ("calendar", rng.choice(("day", "day", "week", "month", "year")), zone)
+
+
+#: name -> (maker, how often)
+WINDOWS: dict[str, tuple[Callable[[Random, int, int], Spec], int]] = {
+    "tumbling": (tumbling, 12),
+    "sliding": (sliding, 16),
+    "session": (session, 12),
+    "rows": (by_rows, 10),
+    "column": (by_column, 6),
+    "last_rows": (last_rows, 7),
+    "last_rows_by": (last_rows_by, 2),
+    "session_by": (session_by, 4),
+    "session_on": (session_on, 2),
+    "cumulate": (cumulate, 5),
+    "landmark": (landmark, 5),
+    "fixed": (fixed, 3),
+    "fixed_band": (fixed_band, 2),
+    "punctuated": (punctuated, 7),
+    "delta": (delta, 6),
+    "threshold": (threshold, 6),
+    "alternating": (alternating, 2),
+    "markers": (markers, 2),
+    "keep_last": (keep_last, 2),
+}
+MAKERS = [maker for maker, weight in WINDOWS.values() for _ in range(weight)]
+
+#: kinds whose windows need nothing of the past of a key but the rows inside them
+FRESH_START = [WINDOWS[k][0] for k in ("tumbling", "sliding", "cumulate", "fixed", "fixed_band")]
+
+AGGREGATES: list[tuple[Spec, int]] = [
+    (("count_rows",), 6),
+    (("sum", "v"), 10),
+    (("sum", "w"), 4),
+    (("count", "v"), 3),
+    (("avg", "v"), 3),
+    (("min", "v"), 4),
+    (("max", "w"), 4),
+    (("median", "v"), 4),
+    (("quantile", "w", 0.9), 2),
+    (("quantile", "v", 0.25), 1),
+    (("first", "v"), 2),
+    (("last", "s"), 2),
+    (("collect_list", "id"), 8),
+    (("collect_list", "v"), 1),
+    (("string_agg", "s", ","), 3),
+    (("stddev", "v"), 2),
+    (("variance", "w"), 1),
+    (("count_distinct", "w"), 1),
+    (("count_distinct", "s"), 1),
+    (("mode", "w"), 1),
+    (("mode", "s"), 1),
+    (("arg_min", "id", "v"), 2),
+    (("arg_max", "id", "w"), 2),
+    (("arg_max", "s", "v"), 1),
+    (("min_count", "v"), 1),
+    (("max_count", "w"), 1),
+    (("product", "p"), 1),
+    (("range", "v"), 1),
+    (("m4", "v"), 1),
+    (("geometric_mean", "p"), 1),
+    (("weighted_mean", "v", "p"), 1),
+]
+WEIGHTED_AGGREGATES = [spec for spec, weight in AGGREGATES for _ in range(weight)]
+
+
+def random_windows(rng: Random, scale: int, base: int, with_calendar: bool) -> list[Spec]:
+    count = rng.choice((1, 1, 1, 2, 2, 3, 4, 5))
+    made = [rng.choice(MAKERS)(rng, scale, base) for _ in range(count)]
+    if with_calendar:
+        made[0] = calendar(rng, scale, base)
+    return made
+
+
+def random_aggregates(rng: Random) -> list[Spec]:
+    return rng.sample(WEIGHTED_AGGREGATES, rng.choice((1, 1, 2, 3)))

@@ -1,0 +1,33 @@
+"""A short fuzz run in the test suite: a fixed seed, and a fresh one that is printed."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+
+from tests.fuzz.code import program_code
+from tests.fuzz.programs import generate
+from tests.fuzz.run import failure
+from tests.fuzz.shrink import shrink
+
+PROGRAMS = 1500
+SECONDS = 10.0
+FRESH = random.SystemRandom().randrange(10**12)
+
+
+@pytest.mark.parametrize("seed", [7, FRESH], ids=["fixed", f"fresh-{FRESH}"])
+def test_engine_agrees_with_oracle(seed: int) -> None:
+    stop = time.perf_counter() + SECONDS
+    done = 0
+    for program_seed in range(seed, seed + PROGRAMS):
+        reason = failure(generate(program_seed))
+        if reason is not None:
+            small = shrink(generate(program_seed), lambda p: failure(p) is not None, tries=500)
+            pytest.fail(f"seed {program_seed}: {reason}\n{program_code(small)}", pytrace=False)
+        done += 1
+        if time.perf_counter() > stop:
+            break
+    print(f"{done} programs from seed {seed}")
+    assert done >= 100, "too slow to say anything"

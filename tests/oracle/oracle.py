@@ -1,0 +1,214 @@
+"""The oracle: docs/semantics.md taken literally, row by row.
+
+Each arriving row is first judged (used, or put on the ledger with a reason). Then all due windows of all
+queries and keys are computed from scratch and compared with what was given before: new ones are given with
+revision 0, those with another set of rows with the next revision, vanished ones once more as void.
+
+`strict=True` does that after every single row. The default does it at the end of a call and around every
+correction only: a row that is not late lies at or after the watermark, so it can't change a window that is
+due already, and windows becoming due one after the other are the same as windows becoming due together.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from tests.oracle.aggregates import aggregate
+from tests.oracle.windows import INFINITY, Bounds, Row, Rows, Spec, due_windows
+
+NULL_TIME = "null time"
+TOO_LATE = "too late"
+BAD_GAP = "bad gap"
+NULL_MEASURE = "null measure"
+MEASURE_BACK = "measure went back"
+
+#: window kinds on an advancing column, which is their first argument
+ON_COLUMN = ("column", "last_rows_by", "session_on")
+
+Key = tuple[Any, ...]
+
+
+class Result(NamedTuple):
+    """One result of one window."""
+
+    key: Key
+    window: str
+    start: Any
+    end: Any
+    lo: Any
+    hi: Any
+    revision: int
+    void: bool
+    values: tuple[Any, ...]
+
+
+class Late(NamedTuple):
+    """One row that was used nowhere."""
+
+    seq: int
+    data: dict[str, Any]
+    reason: str
+
+
+class Given(NamedTuple):
+    """What was last said about one window."""
+
+    revision: int
+    rows: tuple[int, ...] | None  # arrival numbers; None: void
+
+
+class Oracle:
+    """`watermark`: None (in order), a number of ticks to wait, or "manual"."""
+
+    def __init__(
+        self,
+        windows: dict[str, Spec],
+        aggregates: Sequence[Spec],
+        *,
+        keys: Sequence[str] = (),
+        time: str = "ts",
+        watermark: int | str | None = None,
+        lateness: int | None = None,
+        strict: bool = False,
+    ) -> None:
+        self.windows = dict(windows)
+        self.aggregates = list(aggregates)
+        self.key_columns = tuple(keys)
+        self.time_column = time
+        self.bound = watermark
+        self.lateness = 0 if lateness is None else lateness
+        self.strict = strict
+        self.watermark: float = -INFINITY
+        self.newest: float = -INFINITY  # the largest time of any row
+        self.rows: dict[Key, Rows] = {}
+        self.given: dict[tuple[str, Key], dict[Bounds, Given]] = {}
+        self.compared: dict[tuple[str, Key], tuple[float, int]] = {}
+        self.late: list[Late] = []
+        self.rows_in = 0
+        #: per key, the arrival numbers of rows whose measure has been checked
+        self.checked: dict[Key, set[int]] = {}
+
+    # What a user calls
+
+    def push(self, batch: Sequence[dict[str, Any]]) -> list[Result]:
+        out: list[Result] = []
+        for data in batch:
+            self._arrive(data, out)
+            if self.strict:
+                self._give(out)
+        self._give(out)
+        return out
+
+    def advance(self, watermark: float) -> list[Result]:
+        out: list[Result] = []
+        self.watermark = max(self.watermark, watermark)
+        self._give(out)
+        return out
+
+    def finish(self) -> list[Result]:
+        return self.advance(INFINITY)
+
+    def add_window(self, label: str, spec: Spec) -> None:
+        self.windows[label] = spec
+
+    def remove_window(self, label: str) -> None:
+        del self.windows[label]
+
+    @property
+    def rows_used(self) -> int:
+        return sum(len(rows) for rows in self.rows.values())
+
+    def values(self, rows: Rows) -> tuple[Any, ...]:
+        return tuple([aggregate(a, rows) for a in self.aggregates])
+
+    @property
+    def measures(self) -> set[str]:
+        """Columns that must advance."""
+        return {spec[1] for spec in self.windows.values() if spec[0] in ON_COLUMN}
+
+    @property
+    def gaps(self) -> set[str]:
+        """Columns that hold a gap."""
+        return {spec[1] for spec in self.windows.values() if spec[0] == "session_by"}
+
+    # How a row is judged
+
+    def _arrive(self, data: dict[str, Any], out: list[Result]) -> None:
+        row = Row(self.rows_in, data[self.time_column], data)
+        self.rows_in += 1
+        reason = self._reason_to_refuse(row)
+        if reason is not None:
+            self.late.append(Late(row.seq, data, reason))
+        elif row.time < self.watermark:
+            self._give(out)
+            self._insert(row)
+            self._give(out)
+        else:
+            self._insert(row)
+        if row.time is not None:
+            self.newest = max(self.newest, row.time)
+        if row.time is not None and (self.bound is None or isinstance(self.bound, int)):
+            self.watermark = max(self.watermark, row.time - (self.bound or 0))
+
+    def _reason_to_refuse(self, row: Row) -> str | None:
+        if row.time is None:
+            return NULL_TIME
+        for column in self.gaps:
+            gap = row.data[column]
+            if gap is None or gap < 0:
+                return BAD_GAP
+        if row.time < self.watermark - self.lateness:
+            return TOO_LATE
+        if any(row.data[column] is None for column in self.measures):
+            return NULL_MEASURE
+        return None
+
+    def _insert(self, row: Row) -> None:
+        key = tuple(row.data[c] for c in self.key_columns)
+        insort(self.rows.setdefault(key, []), row, key=lambda r: (r.time, r.seq))
+
+    def _check_measures(self, key: Key) -> None:
+        """Rows behind the watermark whose measure is below that of the row before them leave the query."""
+        kept: Rows = []
+        checked = self.checked.setdefault(key, set())
+        for row in self.rows[key]:
+            new = row.time <= self.watermark and row.seq not in checked
+            if new and kept and any(row.data[c] < kept[-1].data[c] for c in self.measures):
+                self.late.append(Late(row.seq, row.data, MEASURE_BACK))
+                continue
+            if new:
+                checked.add(row.seq)
+            kept.append(row)
+        self.rows[key] = kept
+
+    # What is given
+
+    def _give(self, out: list[Result]) -> None:
+        for key, rows in self.rows.items():
+            if self.measures:
+                self._check_measures(key)
+                rows = self.rows[key]
+            for label, spec in self.windows.items():
+                # rows are only ever added, so the same number of them under the same watermark is no news
+                state = (self.watermark, len(rows))
+                if self.compared.get((label, key)) != state:
+                    self.compared[label, key] = state
+                    self._compare(key, label, due_windows(spec, rows, self.watermark), out)
+
+    def _compare(self, key: Key, label: str, due: dict[Bounds, Rows], out: list[Result]) -> None:
+        given = self.given.setdefault((label, key), {})
+        for bounds, rows in due.items():
+            seqs = tuple([r.seq for r in rows])
+            before = given.get(bounds)
+            if before is None or before.rows != seqs:
+                revision = 0 if before is None else before.revision + 1
+                given[bounds] = Given(revision, seqs)
+                out.append(Result(key, label, *bounds, revision, False, self.values(rows)))
+        if len(given) > len(due):
+            for bounds, before in given.items():
+                if bounds not in due and before.rows is not None:
+                    given[bounds] = Given(before.revision + 1, None)
+                    nothing = (None,) * len(self.aggregates)
+                    out.append(Result(key, label, *bounds, before.revision + 1, True, nothing))

@@ -1,0 +1,128 @@
+"""The oracle by itself: cases worked out by hand, and its shortcut against the literal rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.fuzz.programs import Program, generate
+from tests.oracle.aggregates import aggregate
+from tests.oracle.oracle import Oracle, Result
+from tests.oracle.windows import INFINITY, Row, due_windows
+
+NAN = float("nan")
+
+
+def rows(*times: int, **columns: list[Any]) -> list[Row]:
+    return [Row(i, t, {c: values[i] for c, values in columns.items()}) for i, t in enumerate(times)]
+
+
+@pytest.mark.parametrize(
+    ("spec", "given", "watermark", "expected"),
+    [
+        (("tumbling", 5), rows(-1, 0, 4, 5), 5, {(-5, 0): [-1], (0, 5): [0, 4]}),
+        (("sliding", 2, 5), rows(0, 1, 2, 5), INFINITY, {(0, 2): [0, 1], (5, 7): [5]}),
+        (("sliding", 4, 3, 1), rows(4), INFINITY, {(1, 5): [4], (4, 8): [4]}),
+        (("cumulate", 2, 6), rows(1, 3), 6, {(0, 2): [1], (0, 4): [1, 3], (0, 6): [1, 3]}),
+        (("landmark", 2, 3), rows(1, 2, 9), INFINITY, {(2, 5): [2], (2, 11): [2, 9]}),
+        (("fixed", 2, 5), rows(1, 2, 4, 5), 5, {(2, 5): [2, 4]}),
+        (("fixed_band", 2, 3), rows(1, 2, 4, 5), 4, {}),
+        (("session", 2), rows(1, 3, 6), 6, {(1, 5): [1, 3]}),
+        (("session", 2), rows(1, 3, 6), 5, {}),
+        (("last_rows", 2, 5), rows(1, 2, 3, 11), INFINITY, {(2, 5): [2, 3], (3, 15): [3, 11]}),
+        (("alternating", 1, 2), rows(0, 1, 2, 3), INFINITY, {(0, 1): [0], (1, 3): [1, 2], (3, 4): [3]}),
+    ],
+)
+def test_time_windows(spec: Any, given: list[Row], watermark: float, expected: dict[Any, list[int]]) -> None:
+    found = due_windows(spec, given, watermark)
+    assert {bounds[:2]: [r.time for r in held] for bounds, held in found.items()} == expected
+
+
+def test_calendar_days_follow_the_clock_change() -> None:
+    spring = rows(1_711_839_600 + 60)  # 2024-03-31 00:01 in Berlin, a day of 23 hours
+    (bounds,) = due_windows(("calendar", "day", "Europe/Berlin"), spring, INFINITY)
+    assert bounds[1] - bounds[0] == 23 * 3600
+    assert bounds[0] == 1_711_839_600
+
+
+def test_data_driven_windows() -> None:
+    given = rows(
+        1, 2, 3, 4, d=[1.0, 2.0, None, 9.0], b=[True, False, True, None], e=[False, True, True, False]
+    )
+    assert list(due_windows(("delta", 3.0, "d"), given, INFINITY)) == [(1, 4, 0, 3), (4, None, 3, 4)]
+    assert list(due_windows(("delta", 3.0, "d"), given, 3)) == []
+    assert list(due_windows(("threshold", "d", 1.5), given, INFINITY)) == [(2, 3, 1, 2), (4, None, 3, 4)]
+    assert list(due_windows(("punctuated", "b"), given, INFINITY)) == [(1, 3, 0, 2), (3, None, 2, 4)]
+    assert list(due_windows(("punctuated", "b", "e"), given, INFINITY)) == [(1, 2, 0, 1)]
+    assert list(due_windows(("keep_last", 2, 3), given, INFINITY)) == [(2, 4, 1, 3)]
+
+
+def test_aggregates_over_nan_and_null() -> None:
+    given = rows(1, 2, 3, 4, v=[NAN, 2.0, None, 2.0], s=["b", None, "a", "b"])
+    assert aggregate(("min", "v"), given) == 2.0
+    assert aggregate(("max", "v"), given) != 0.0
+    assert aggregate(("count_distinct", "v"), given) == 2
+    assert aggregate(("median", "v"), given) == 2.0
+    assert aggregate(("mode", "s"), given) == "b"
+    assert aggregate(("string_agg", "s", "-"), given) == "b-a-b"
+    assert aggregate(("sum", "v"), given[2:3]) is None
+    assert aggregate(("collect_list", "v"), given[2:3]) == []
+
+
+def test_ledger() -> None:
+    windows = {"w": ("tumbling", 10), "s": ("session_by", "g"), "c": ("column", "m", 2, 2)}
+    oracle = Oracle(windows, [("count_rows",)], watermark=2, lateness=3)
+    for time, gap, measure in [
+        (10, 1, 1),
+        (None, 1, 1),
+        (4, 1, 0),
+        (11, None, 2),
+        (11, -1, 2),
+        (12, 1, None),
+    ]:
+        oracle.push([{"ts": time, "g": gap, "m": measure}])
+    oracle.push([{"ts": 13, "g": 1, "m": 0}])
+    oracle.finish()
+    reasons = ["null time", "too late", "bad gap", "bad gap", "null measure", "measure went back"]
+    assert [late.reason for late in oracle.late] == reasons
+    assert (oracle.rows_in, oracle.rows_used) == (7, 1)
+
+
+def run(program: Program, *, strict: bool) -> tuple[list[list[Result]], Oracle]:
+    oracle = Oracle(
+        program.windows,
+        program.aggregates,
+        keys=program.keys,
+        watermark=program.watermark,
+        lateness=program.lateness,
+        strict=strict,
+    )
+    calls = []
+    for name, *arguments in program.steps:
+        if name in ("add", "remove"):
+            getattr(oracle, f"{name}_window")(*arguments)
+        elif name != "snapshot":
+            calls.append(getattr(oracle, name)(*arguments))
+    return calls, oracle
+
+
+@pytest.mark.parametrize("first", range(0, 2000, 500))
+def test_shortcut_is_the_literal_rule(first: int) -> None:
+    """Giving windows at the end of a call and around corrections is the same as after every row."""
+    for seed in range(first, first + 500):
+        program = generate(seed)
+        calls, oracle = run(program, strict=False)
+        strict_calls, strict_oracle = run(program, strict=True)
+        for ours, theirs in zip(calls, strict_calls, strict=True):
+            assert sorted(map(repr, ours)) == sorted(map(repr, theirs)), seed
+        assert sorted(map(repr, oracle.late)) == sorted(map(repr, strict_oracle.late)), seed
+        assert oracle.rows_in == oracle.rows_used + len(oracle.late)
+
+
+def test_only_lateness_takes_results_back() -> None:
+    for seed in range(2000, 3000):
+        program = generate(seed)
+        if program.lateness is None:
+            calls, _ = run(program, strict=False)
+            assert all(r.revision == 0 and not r.void for call in calls for r in call), seed

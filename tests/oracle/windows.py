@@ -1,0 +1,326 @@
+"""All due windows of one key, from scratch: one short function per window kind.
+
+In: a spec (a tuple: kind, then its arguments in ticks), the accepted rows of one key sorted by
+(time, arrival), and the watermark (infinite once the stream has finished). Out: a dict from bounds
+`(start, end, lo, hi)` to the rows of the window; `start`/`end` are times, `lo`/`hi` positions or
+values of the measure column, None where the kind has none.
+
+Functions take *all* rows; those kinds that see rows only as the watermark passes them use `behind`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import date, datetime, time, timedelta
+from functools import lru_cache
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+INFINITY = math.inf
+
+
+class Row(NamedTuple):
+    """One accepted row: number of arrival, event time in ticks, and its columns."""
+
+    seq: int
+    time: int
+    data: dict[str, Any]
+
+
+Rows = list[Row]
+Spec = tuple[Any, ...]
+Bounds = tuple[Any, Any, Any, Any]
+Found = dict[Bounds, Rows]
+
+
+def due_windows(spec: Spec, rows: Rows, watermark: float) -> Found:
+    """Every window of `spec` that is due at `watermark`, with its rows."""
+    return KINDS[spec[0]](rows, watermark, *spec[1:])
+
+
+def behind(rows: Rows, watermark: float) -> Rows:
+    """Rows that the watermark has passed."""
+    return [r for r in rows if r.time <= watermark]
+
+
+def starts_over(value: Any, size: Any, slide: Any, offset: Any) -> list[Any]:
+    """Starts of all periodic windows [start, start + size) that hold `value`."""
+    start = (value - offset) // slide * slide + offset
+    found = []
+    while start + size > value:
+        found.append(start)
+        start -= slide
+    return found
+
+
+# Context free, on time
+
+
+def sliding(rows: Rows, watermark: float, size: int, slide: int, offset: int = 0) -> Found:
+    found: Found = {}
+    for r in rows:
+        for start in starts_over(r.time, size, slide, offset):
+            if start + size <= watermark:
+                found.setdefault((start, start + size, None, None), []).append(r)
+    return found
+
+
+def tumbling(rows: Rows, watermark: float, size: int, offset: int = 0) -> Found:
+    return sliding(rows, watermark, size, size, offset)
+
+
+def cumulate(rows: Rows, watermark: float, step: int, longest: int) -> Found:
+    found: Found = {}
+    for r in rows:
+        start = r.time // longest * longest
+        for end in range(start + step, start + longest + 1, step):
+            if r.time < end <= watermark:
+                found.setdefault((start, end, None, None), []).append(r)
+    return found
+
+
+def landmark(rows: Rows, watermark: float, start: int, every: int) -> Found:
+    """Only ends whose last step holds a row, so each such row names one end."""
+    after = [r for r in rows if r.time >= start]
+    ends = {start + ((r.time - start) // every + 1) * every for r in after}
+    return {(start, end, None, None): [r for r in after if r.time < end] for end in ends if end <= watermark}
+
+
+def fixed(rows: Rows, watermark: float, start: int, end: int) -> Found:
+    inside = [r for r in rows if start <= r.time < end]
+    return {(start, end, None, None): inside} if inside and end <= watermark else {}
+
+
+def fixed_band(rows: Rows, watermark: float, start: int, size: int) -> Found:
+    return fixed(rows, watermark, start, start + size)
+
+
+def calendar(rows: Rows, watermark: float, unit: str, zone: str) -> Found:
+    """Times are seconds since the epoch here."""
+    found: Found = {}
+    for r in rows:
+        start, end = calendar_window(r.time, unit, zone)
+        if end <= watermark:
+            found.setdefault((start, end, None, None), []).append(r)
+    return found
+
+
+@lru_cache(maxsize=100_000)
+def calendar_window(second: int, unit: str, zone: str) -> tuple[int, int]:
+    tz = ZoneInfo(zone)
+    day = (datetime(1970, 1, 1, tzinfo=ZoneInfo("UTC")) + timedelta(seconds=second)).astimezone(tz).date()
+    if unit == "day":
+        first, after = day, day + timedelta(days=1)
+    elif unit == "week":
+        first = day - timedelta(days=day.weekday())
+        after = first + timedelta(days=7)
+    elif unit == "month":
+        first = day.replace(day=1)
+        after = (first + timedelta(days=32)).replace(day=1)
+    else:
+        first, after = date(day.year, 1, 1), date(day.year + 1, 1, 1)
+    return midnight(first, tz), midnight(after, tz)
+
+
+def midnight(day: date, tz: ZoneInfo) -> int:
+    return int(datetime.combine(day, time(), tz).timestamp())
+
+
+def alternating(rows: Rows, watermark: float, short: int, long: int) -> Found:
+    """User-defined context free: windows of `short` and `long` ticks in turn, without gaps, from 0."""
+    found: Found = {}
+    for r in rows:
+        start = r.time // (short + long) * (short + long)
+        middle, end = start + short, start + short + long
+        start, end = (start, middle) if r.time < middle else (middle, end)
+        if end <= watermark:
+            found.setdefault((start, end, None, None), []).append(r)
+    return found
+
+
+# On rows, and on an advancing column
+
+
+def by_rows(rows: Rows, watermark: float, size: int, slide: int) -> Found:
+    seen = behind(rows, watermark)
+    return {
+        (None, None, first, first + size): seen[first : first + size]
+        for first in range(0, len(seen) - size + 1, slide)
+    }
+
+
+def by_column(rows: Rows, watermark: float, column: str, size: Any, slide: Any, offset: Any = 0) -> Found:
+    """Due when a row at or after the end has been passed: values never go back, so the last row tells."""
+    found: Found = {}
+    seen = behind(rows, watermark)
+    for r in seen:
+        for start in starts_over(r.data[column], size, slide, offset):
+            if watermark == INFINITY or start + size <= seen[-1].data[column]:
+                found.setdefault((None, None, start, start + size), []).append(r)
+    return found
+
+
+def last_rows(rows: Rows, watermark: float, count: int, every: int) -> Found:
+    """The last `count` rows at each tick that has a row in its last period."""
+    found: Found = {}
+    for tick in {(r.time // every + 1) * every for r in rows}:
+        if tick <= watermark:
+            before = [r for r in rows if r.time < tick]
+            last = before[-count:]
+            found[(last[0].time, tick, len(before) - len(last), len(before))] = last
+    return found
+
+
+def last_rows_by(rows: Rows, watermark: float, column: str, count: int, every: Any) -> Found:
+    """The same with ticks on an advancing column."""
+    found: Found = {}
+    seen = behind(rows, watermark)
+    for tick in {(r.data[column] // every + 1) * every for r in seen}:
+        if watermark == INFINITY or tick <= seen[-1].data[column]:
+            before = [r for r in seen if r.data[column] < tick]
+            last = before[-count:]
+            found[(last[0].time, None, len(before) - len(last), len(before))] = last
+    return found
+
+
+# Sessions
+
+
+def session(rows: Rows, watermark: float, gap: int) -> Found:
+    return sessions(rows, watermark, lambda r: gap)
+
+
+def session_by(rows: Rows, watermark: float, column: str) -> Found:
+    return sessions(rows, watermark, lambda r: r.data[column])
+
+
+def sessions(rows: Rows, watermark: float, gap_of: Callable[[Row], int]) -> Found:
+    found: Found = {}
+    run: Rows = []
+    end = 0
+    for r in rows:
+        if run and r.time > end:
+            found[(run[0].time, end, None, None)] = run
+            run = []
+        end = max(end, r.time + gap_of(r)) if run else r.time + gap_of(r)
+        run = [*run, r]
+    if run:
+        found[(run[0].time, end, None, None)] = run
+    return {bounds: held for bounds, held in found.items() if bounds[1] < watermark}
+
+
+# Data driven: rows in event-time order decide
+
+
+def closed(first: int, held: Rows, closer: Row | None) -> tuple[Bounds, Rows]:
+    """A window whose first row has position `first`, ended by `closer` (None: by the end of the stream)."""
+    end = None if closer is None else closer.time
+    return (held[0].time, end, first, first + len(held)), held
+
+
+def session_on(rows: Rows, watermark: float, column: str, gap: Any) -> Found:
+    """Sessions on an advancing column: the row that is too far closes, as for all data-driven windows."""
+    windows = []
+    first = 0
+    seen = behind(rows, watermark)
+    for position, r in enumerate(seen):
+        if position > 0 and r.data[column] > seen[position - 1].data[column] + gap:
+            windows.append(closed(first, seen[first:position], r))
+            first = position
+    if watermark == INFINITY and seen:
+        windows.append(closed(first, seen[first:], None))
+    return dict(windows)
+
+
+def punctuated(rows: Rows, watermark: float, begin: str, end: str | None = None) -> Found:
+    windows = []
+    opened: list[int] = []
+    seen = behind(rows, watermark)
+    for position, r in enumerate(seen):
+        if (r.data[end] if end else r.data[begin]) is True:
+            windows += [closed(first, seen[first:position], r) for first in opened]
+            opened = []
+        if r.data[begin] is True:
+            opened.append(position)
+    if watermark == INFINITY and end is None:
+        windows += [closed(first, seen[first:], None) for first in opened]
+    return dict(windows)
+
+
+def delta(rows: Rows, watermark: float, threshold: float, column: str) -> Found:
+    windows = []
+    first = 0
+    reference = None
+    seen = behind(rows, watermark)
+    for position, r in enumerate(seen):
+        value = r.data[column]
+        if value is not None and reference is not None and abs(value - reference) > threshold:
+            windows.append(closed(first, seen[first:position], r))
+            first, reference = position, value
+        elif reference is None:
+            reference = value
+    if watermark == INFINITY and seen:
+        windows.append(closed(first, seen[first:], None))
+    return dict(windows)
+
+
+def threshold(rows: Rows, watermark: float, column: str, least: float, min_rows: int = 1) -> Found:
+    """Runs of rows with column > least."""
+    windows = []
+    first: int | None = None
+    seen = behind(rows, watermark)
+    for position, r in enumerate(seen):
+        value = r.data[column]
+        if value is not None and value > least:
+            first = position if first is None else first
+        elif first is not None:
+            windows.append(closed(first, seen[first:position], r))
+            first = None
+    if watermark == INFINITY and first is not None:
+        windows.append(closed(first, seen[first:], None))
+    return {bounds: held for bounds, held in windows if len(held) >= min_rows}
+
+
+def markers(rows: Rows, watermark: float, size: int, slide: int) -> Found:
+    """User-defined deterministic (SPEC W-05): begin at multiples of the slide, end `size` rows later."""
+    seen = behind(rows, watermark)
+    return dict(
+        closed(position - size, seen[position - size : position], r)
+        for position, r in enumerate(seen)
+        if position >= size and (position - size) % slide == 0
+    )
+
+
+def keep_last(rows: Rows, watermark: float, keep: int, every: int) -> Found:
+    """User-defined free form: hold at most `keep` rows, emit before every row whose position is k * every."""
+    seen = behind(rows, watermark)
+    return dict(
+        closed(max(0, position - keep), seen[max(0, position - keep) : position], r)
+        for position, r in enumerate(seen)
+        if position > 0 and position % every == 0
+    )
+
+
+KINDS: dict[str, Callable[..., Found]] = {
+    "tumbling": tumbling,
+    "sliding": sliding,
+    "cumulate": cumulate,
+    "landmark": landmark,
+    "fixed": fixed,
+    "fixed_band": fixed_band,
+    "calendar": calendar,
+    "alternating": alternating,
+    "rows": by_rows,
+    "column": by_column,
+    "last_rows": last_rows,
+    "last_rows_by": last_rows_by,
+    "session": session,
+    "session_by": session_by,
+    "session_on": session_on,
+    "punctuated": punctuated,
+    "delta": delta,
+    "threshold": threshold,
+    "markers": markers,
+    "keep_last": keep_last,
+}

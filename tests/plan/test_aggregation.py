@@ -1,0 +1,141 @@
+"""Outputs of a query: split into distinct aggregates and what is computed from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import panes as pn
+from panes.errors import ExpressionError, QueryError
+from panes.plan.aggregation import Aggregation, compile_aggregates
+from panes.plan.expressions import Scope
+
+SCHEMA = pa.schema(
+    {"price": pa.float64(), "qty": pa.int64(), "sym": pa.string(), "ts": pa.timestamp("us"), "ok": pa.bool_()}
+)
+
+
+def compiled(**outputs: Any) -> Aggregation:
+    return compile_aggregates(outputs, Scope(SCHEMA))
+
+
+def names(aggregation: Aggregation) -> list[str]:
+    return [agg.name for agg in aggregation.aggs]
+
+
+def test_single_aggregates_keep_the_names_of_their_outputs() -> None:
+    aggregation = compiled(total="sum(price)", n="count(*)", p90=pn.quantile("price", 0.9))
+    assert names(aggregation) == ["total", "n", "p90"]
+    assert aggregation.direct
+    assert [agg.inputs for agg in aggregation.aggs] == [("price",), (), ("price",)]
+
+
+def test_equal_aggregates_are_computed_once() -> None:
+    aggregation = compiled(
+        vwap="sum(price*qty)/sum(qty)",
+        volume=pn.sum("QTY"),
+        again="SUM( price * qty ) + 1",
+        mean="avg(price)",
+    )
+    assert names(aggregation) == ["sum(price * qty)", "sum(qty)", "avg(price)"]
+    assert not aggregation.direct
+    assert {k: str(v) for k, v in aggregation.post.types.items()} == {
+        "vwap": "double",
+        "volume": "int64",
+        "again": "double",
+        "mean": "double",
+    }
+
+
+def test_finish_puts_outputs_in_the_place_of_aggregates() -> None:
+    aggregation = compiled(vwap="sum(price * qty) / sum(qty)", n="count(*)", some="coalesce(sum(qty), 0)")
+    table = pa.table(
+        {
+            "key": ["a", "b", "c"],
+            "sum(price * qty)": [6.0, 1.0, None],
+            "sum(qty)": [2, 0, None],
+            "count(*)": [5, 6, None],
+            "revision": [0, 0, 1],
+            "void": [False, False, True],
+        }
+    )
+    assert aggregation.finish(table).to_pylist() == [
+        {"key": "a", "vwap": 3.0, "n": 5, "some": 2, "revision": 0, "void": False},
+        {"key": "b", "vwap": None, "n": 6, "some": 0, "revision": 0, "void": False},
+        {"key": "c", "vwap": None, "n": None, "some": None, "revision": 1, "void": True},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "inputs"),
+    [
+        ("count(distinct sym)", "count_distinct(sym)", ("sym",)),
+        ("count(1)", "count(1)", ("1",)),
+        ("max(distinct qty)", "max(qty)", ("qty",)),
+        ("median(price)", "median(price)", ("price",)),
+        ("percentile(price, 0.9)", "quantile(price, p=0.9)", ("price",)),
+        ("percentile(price, array(0.5, 0.9))", "quantiles(price, ps=(0.5, 0.9))", ("price",)),
+        ("max_by(sym, price)", "arg_max(sym, price)", ("sym", "price")),
+        ("string_agg(sym, '|')", "string_agg(sym, separator='|')", ("sym",)),
+        ("first(sym, true)", "first(sym)", ("sym",)),
+        ("last(sym) ignore nulls", "last(sym)", ("sym",)),
+        ("stddev_pop(price)", "stddev(price, population=True)", ("price",)),
+        ("sum(qty) filter (where ok)", "sum(CASE WHEN ok THEN qty END)", ("CASE WHEN ok THEN qty END",)),
+        (
+            "count(*) filter (where qty > 2)",
+            "count(CASE WHEN qty > 2 THEN 1 END)",
+            ("CASE WHEN qty > 2 THEN 1 END",),
+        ),
+    ],
+)
+def test_calls(text: str, name: str, inputs: tuple[str, ...]) -> None:
+    aggregation = compiled(x=text, y=f"({text})")
+    assert names(aggregation) == [name]
+    assert aggregation.aggs[0].inputs == inputs
+
+
+def test_functions_over_aggregates() -> None:
+    aggregation = compiled(x="isnull(sum(qty)) or count(*) > 1")
+    assert aggregation.post.types["x"] == pa.bool_()
+
+
+REFUSED = [
+    ("sum(sum(qty))", "sum is inside sum, at character 5.*nested"),
+    ("price + sum(qty)", "price must be inside an aggregate, at character 1"),
+    ("price", "price must be inside an aggregate"),
+    ("summ(qty)", "no function 'summ' at character 1 .*did you mean 'sum'"),
+    ("sum(prcie)", "no column 'prcie' at character 5 .*did you mean 'price'"),
+    ("1 + 1", "holds no aggregate"),
+    ("sum()", "sum needs an argument"),
+    ("count()", "count needs an argument"),
+    ("sum(*)", r"\* can't be used"),
+    ("sum(qty, price)", "sum can't take these arguments"),
+    ("sum(distinct qty)", r"only count\(DISTINCT x\)"),
+    ("count(distinct qty, price)", "takes one expression"),
+    ("first(qty, false)", "always skips nulls"),
+    ("sum(qty) over ()", "OVER"),
+    ("(select sum(qty))", "subquery"),
+    ("foo(sum(qty))", "no function 'foo'"),
+    ("sum(foo(qty))", "no function 'foo' at character 5"),
+    ("quantile(price)", "quantile can't take these arguments"),
+    ("quantile(price, 2)", "between 0 and 1"),
+    ("sum(sym)", "sum.*string"),
+    ("upper(sum(qty))", "can't be computed"),
+    ("avg(price) filter (where pric > 1)", "no column 'pric'"),
+    ("avg(price) filter (where max(price) > 1)", "max is inside|max is an aggregate"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), REFUSED, ids=[text for text, _ in REFUSED])
+def test_refused(text: str, message: str) -> None:
+    with pytest.raises(QueryError, match=message):
+        compiled(x=text)
+
+
+def test_objects_are_checked_too() -> None:
+    with pytest.raises(ExpressionError, match=r"p=quantile.*no column 'prcie'"):
+        compiled(p=pn.quantile("prcie", 0.9))
+    with pytest.raises(QueryError, match="must be SQL text"):
+        compiled(p=3)

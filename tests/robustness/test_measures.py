@@ -1,0 +1,68 @@
+"""Columns used as a measure that do not advance, and session gaps that are none."""
+
+from __future__ import annotations
+
+import pytest
+
+import panes as pn
+from tests.robustness.helpers import balanced, late, picked, query
+
+COUNT = {"n": "count(*)"}
+
+
+def test_a_measure_that_goes_back_is_on_the_ledger_for_the_whole_query() -> None:
+    rows = [{"ts": t, "km": km} for t, km in [(1, 0), (2, 4), (3, 3), (4, None), (5, 4), (6, 11)]]
+    result = query(rows, {"leg": pn.tumbling(5, on="km"), "t": pn.tumbling(10)}, COUNT)
+    found = picked(result.rows(), ["window", "window_from", "window_to", "n"])
+    assert sorted(found, key=repr) == sorted(
+        [("leg", 0, 5, 3), ("leg", 10, 15, 1), ("t", None, None, 4)], key=repr
+    )
+    assert sorted(late(result)) == [(3, "measure went back"), (4, "null measure")]
+
+
+def test_a_measure_that_stands_still_is_fine() -> None:
+    rows = [{"ts": t, "km": 7} for t in range(5)]
+    assert picked(query(rows, {"leg": pn.tumbling(5, on="km")}, COUNT).rows(), ["window_from", "n"]) == [
+        (5, 5)
+    ]
+
+
+def test_each_key_has_its_own_progress() -> None:
+    rows = [
+        {"ts": t, "k": k, "km": km} for t, (k, km) in enumerate([("a", 9), ("b", 1), ("a", 10), ("b", 6)])
+    ]
+    operator = query(rows, {"leg": pn.tumbling(5, on="km")}, COUNT, key="k").operator()
+    operator.push(rows)
+    operator.finish()
+    assert operator.metrics["rows_late"] == 0
+
+
+@pytest.mark.parametrize("gap", [None, -1])
+def test_a_bad_session_gap_is_on_the_ledger(gap: int | None) -> None:
+    rows = [{"ts": 1, "gap": 5}, {"ts": 4, "gap": gap}, {"ts": 6, "gap": 2}]
+    result = query(rows, {"visit": pn.session("gap")}, COUNT)
+    assert picked(result.rows(), ["window_start", "window_end", "n"]) == [(1, 8, 2)]
+    assert late(result) == [(4, "bad gap")]
+
+
+def test_odd_rows_never_upset_the_balance() -> None:
+    rows = [
+        {"ts": t, "km": km, "gap": gap}
+        for t, km, gap in [
+            (1, 1, 3),
+            (None, 2, 3),
+            (2, None, 3),
+            (3, 0, 3),
+            (4, 5, None),
+            (5, 6, -2),
+            (0, 7, 3),
+        ]
+    ]
+    schema = {"ts": "bigint", "km": "bigint", "gap": "bigint"}
+    windows = {"leg": pn.tumbling(5, on="km"), "visit": pn.session("gap"), "t": pn.tumbling(10)}
+    operator = query(None, windows, COUNT, schema=schema).operator()
+    operator.push(rows)
+    operator.finish()
+    assert balanced(operator.metrics)
+    assert operator.metrics["rows_in"] == 7
+    assert operator.metrics["rows_used"] == 1

@@ -1,0 +1,63 @@
+"""The public surface: what `import panes as pn` offers, and that all of it is real and documented."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import panes as pn
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+PUBLIC = """
+    stream socket_source
+    tumbling sliding session cumulate landmark fixed fixed_band punctuated delta threshold rows
+    ContextFreeWindow DeterministicWindow FreeFormWindow WindowEvents
+    count sum avg min max min_count max_count range product geometric_mean stddev variance
+    arg_min arg_max first last m4 collect_list string_agg
+    count_distinct approx_count_distinct median quantile quantiles mode
+    UserAggregate aggregate
+    errors testing __version__
+""".split()
+
+
+def test_the_public_names_are_exactly_these() -> None:
+    assert sorted(pn.__all__) == sorted(PUBLIC)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_name_can_be_used(name: str) -> None:
+    assert getattr(pn, name) is not None
+    assert name in dir(pn)
+
+
+@pytest.mark.parametrize("name", [name for name in PUBLIC if name != "__version__"])
+def test_every_name_says_what_it_is_for(name: str) -> None:
+    assert (getattr(pn, name).__doc__ or "").strip()
+
+
+def test_every_name_is_in_the_docs() -> None:
+    text = "\n".join(page.read_text(encoding="utf-8") for page in DOCS.glob("*.md"))
+    missing = [name for name in PUBLIC if name != "__version__" and not re.search(rf"\bpn\.{name}\b", text)]
+    assert missing == []
+
+
+def test_a_wrong_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="tumblig"):
+        _ = pn.tumblig
+
+
+def test_star_import() -> None:
+    code = "from panes import *; tumbling; stream; UserAggregate"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("before", ["panes.stream", "panes.plan.query", "panes.runners.local.sources"])
+def test_names_do_not_depend_on_what_was_imported_before(before: str) -> None:
+    """`panes.stream` is a module too: the name must stay the function whoever imports the module first."""
+    code = f"import {before}, panes; assert callable(panes.stream), panes.stream"
+    subprocess.run([sys.executable, "-c", code], check=True)

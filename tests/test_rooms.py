@@ -1,0 +1,86 @@
+"""The rooms of the house: data flows down the list, and a room imports only from rooms above it."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "panes"
+
+#: Shared by every room; they import no room themselves.
+FOUNDATION = ("errors", "units")
+#: From where data comes in to where results go out.
+ROOMS = ("windows", "aggregates", "state", "slicing", "plan", "runners", "cli")
+#: What users hold in their hands, made of all rooms; only the command line builds on it.
+FACADE = ("stream", "query", "testing")
+#: Rooms that may only know numbers: no engine, no language, no display.
+HEART = ("windows", "aggregates", "slicing")
+HEART_LIBRARIES = {"numpy", "pyarrow", "numba"}
+
+
+def modules() -> list[Path]:
+    return sorted(SOURCE.rglob("*.py"))
+
+
+def room_of(module: Path) -> str:
+    """`windows/base.py` -> "windows"; `errors.py` -> "errors"."""
+    return module.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def runtime_imports(tree: ast.AST) -> Iterator[str]:
+    """Dotted names of all imports, also those inside functions, but not those for type checkers only."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            for part in node.orelse:
+                yield from runtime_imports(part)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"relative import of {node.module}: write the full name"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        else:
+            yield from runtime_imports(node)
+
+
+def imports_of(module: Path) -> list[str]:
+    return list(runtime_imports(ast.parse(module.read_text(encoding="utf-8"))))
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_room_imports_only_from_rooms_above(room: str) -> None:
+    above = {*FOUNDATION, *ROOMS[: ROOMS.index(room) + 1], *(FACADE if room == "cli" else ())}
+    wrong = []
+    for module in modules():
+        if room_of(module) != room:
+            continue
+        for name in imports_of(module):
+            parts = name.split(".")
+            if name == "panes" or (parts[0] == "panes" and parts[1] not in above):
+                wrong.append(f"{module.relative_to(SOURCE)} imports {name}")
+    assert not wrong
+
+
+@pytest.mark.parametrize("name", FOUNDATION)
+def test_foundation_imports_no_room(name: str) -> None:
+    imports = imports_of(SOURCE / f"{name}.py")
+    assert [i for i in imports if i.startswith("panes.") and i.split(".")[1] not in FOUNDATION] == []
+
+
+def test_heart_imports_no_engine() -> None:
+    wrong = []
+    for module in modules():
+        if room_of(module) not in HEART:
+            continue
+        for name in imports_of(module):
+            top = name.split(".")[0]
+            if top != "panes" and top not in HEART_LIBRARIES and top not in sys.stdlib_module_names:
+                wrong.append(f"{module.relative_to(SOURCE)} imports {name}")
+    assert not wrong
+
+
+def test_every_module_has_a_place() -> None:
+    assert {room_of(module) for module in modules()} == {"__init__", *FOUNDATION, *ROOMS, *FACADE}
