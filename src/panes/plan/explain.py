@@ -61,8 +61,8 @@ class Explanation:
         ]
         return "\n".join(lines)
 
-    def _repr_pretty_(self, printer: object, cycle: bool) -> None:
-        printer.text(str(self))  # type: ignore[attr-defined]
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def explain(op: SliceOperator) -> Explanation:
@@ -128,7 +128,7 @@ def _edges(windows: Sequence[Bound], domain: TimeDomain, watermark: int) -> str:
 
     known = WindowSet(TIME, [Query("", i, w) for i, w in enumerate(free)])
     start = max(watermark, 0)
-    step = min(int(getattr(w, "slide", w.reach)) for w in free if w.reach < float("inf")) if free else 1
+    step = int(min(known.step, 2**40))
     edges = known.edges(start - 1, start + step * _SAMPLE)
     if len(edges) < 2:
         return f"cut at {', '.join(map(str, edges))}" + (f"; {driven}" if driven else "")

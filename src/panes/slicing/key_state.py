@@ -13,6 +13,10 @@ from panes.windows.base import ALWAYS, NEVER, Discretizer, FreeForm, KeyRuns
 Array = np.ndarray
 
 
+#: plain columns, one value per key, as attributes of KeyState
+KEY_COLUMNS = ("rows_seen", "first_time", "purged_time", "purged_pos", "sealed")
+
+
 class KeyState:
     """Columns indexed by key slot."""
 
@@ -24,6 +28,7 @@ class KeyState:
         self.last = tuple(np.zeros(0, t) for t in self._types)  # last value on each dimension
         self.purged_time = np.zeros(0, np.int64)  # largest time / position of rows no longer held
         self.purged_pos = np.zeros(0, np.int64)
+        self.sealed = np.zeros(0, bool)  # the next row begins a new slice
         self.windows: dict[int, dict[str, Array]] = {}
         self.free_forms: dict[int, tuple[Array, Array]] = {}  # number -> (user state, first row held)
         #: windows added while running are given only from here on: number -> (smallest start, per slot or scalar)
@@ -43,6 +48,7 @@ class KeyState:
         self.last = tuple(_pad(a, more, _lowest(a.dtype)) for a in self.last)
         self.purged_time = _pad(self.purged_time, more, ALWAYS)
         self.purged_pos = _pad(self.purged_pos, more, 0)
+        self.sealed = _pad(self.sealed, more, False)
         for number, state in self.windows.items():
             for name, default in self._defaults[number].items():
                 state[name] = _pad(state[name], more, default)
@@ -124,7 +130,7 @@ class KeyState:
         """A copy of these slots' state, renumbered 0, 1, ..."""
         part = KeyState(self._types[1:])
         part._defaults = self._defaults
-        for name in ("rows_seen", "first_time", "purged_time", "purged_pos"):
+        for name in KEY_COLUMNS:
             setattr(part, name, getattr(self, name)[slots])
         part.last = tuple(a[slots] for a in self.last)
         part.windows = {n: {k: _copied(v[slots]) for k, v in s.items()} for n, s in self.windows.items()}
@@ -137,7 +143,7 @@ class KeyState:
     def put(self, slots: Array, part: KeyState) -> None:
         """Write the state of `select` back to these slots."""
         self.grow(int(slots.max()) + 1 if len(slots) else 0)
-        for name in ("rows_seen", "first_time", "purged_time", "purged_pos"):
+        for name in KEY_COLUMNS:
             getattr(self, name)[slots] = getattr(part, name)
         for mine, theirs in zip(self.last, part.last):
             mine[slots] = theirs

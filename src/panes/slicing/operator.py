@@ -21,13 +21,7 @@ from panes.slicing.checkpoint import restore, snapshot
 from panes.slicing.keys import KeyDirectory
 from panes.slicing.lane import Query, Results, Rows
 from panes.slicing.ledger import BAD_GAP, NULL_TIME, OUT_OF_RANGE, TOO_LATE, LateLedger
-try:
-    from panes.slicing.partial_lane import PartialLane
-except ImportError:
-    class PartialLane: ...
-    TEMP = True
-else:
-    TEMP = False
+from panes.slicing.partial_lane import PartialLane
 from panes.slicing.raw_rows import RawRows
 from panes.slicing.results import Result, ResultBuilder
 from panes.slicing.row_buffer import RowBuffer
@@ -98,7 +92,7 @@ class SliceOperator:
         self, queries: Sequence[Query], *, rows: bool, dimensions: Mapping[str, np.dtype]
     ) -> PartialLane | RowLane:
         spec = self.spec
-        if not rows and not TEMP:
+        if not rows:
             return PartialLane(
                 queries, spec.aggs, lateness=spec.lateness, keyed=bool(spec.keys), store=spec.store,
                 emit_empty=spec.emit_empty,

@@ -33,6 +33,7 @@ from panes.windows.base import (
     KeyRuns,
     Measure,
 )
+from panes.windows.session import SessionScan
 
 Array = np.ndarray
 
@@ -67,6 +68,7 @@ class OrderedSlicer:
         self.watermark = ALWAYS
         self.combines = 0
         self._after_purge = 0  # slices left by the last purge
+        self._nothing = Found(Due.none(), tuple(pa.nulls(0, a.bound.out_type) for a in self.aggs))
         self.keys = KeyState(tuple(self.dimensions.values()))
         self.slices = self.no_slices()
         self.set_queries(queries)
@@ -102,7 +104,7 @@ class OrderedSlicer:
         rows, runs = self._by_key(rows)
         values = (rows.times, *(rows.columns[d].values.astype(t) for d, t in self.dimensions.items()))
         before = self.keys.progress(runs.slots)
-        held = self._has_slices(runs.slots)
+        held = self._open_slices(runs.slots)
         cut = self._context_free_cuts(runs, values, before, held)
         closed: list[tuple[int, Closed]] = []
         for number, window in self.discretizers:
@@ -122,15 +124,20 @@ class OrderedSlicer:
             self._purge()
         return found
 
-    def _has_slices(self, slots: Array) -> Array:
-        """Whether the last row of each key is still held: then its last slice may go on."""
+    def _open_slices(self, slots: Array) -> Array:
+        """Whether the last slice of each key may go on: it is held, and no window came that cuts after it."""
         if not len(self.slices):
             return np.zeros(len(slots), bool)
         at = np.searchsorted(self.slices.slot, slots, side="right") - 1
-        return (at >= 0) & (self.slices.slot[at] == slots)
+        held = (at >= 0) & (self.slices.slot[at] == slots) & ~self.keys.sealed[slots]
+        self.keys.sealed[slots] = False
+        return held
 
     def _of_closed(self, number: int, closed: Closed) -> Due:
-        return Due.of_closed(number, closed, number in self._shown_by_time)
+        due = Due.of_closed(number, closed, number in self._shown_by_time)
+        if number not in self.keys.given_from:
+            return due
+        return due.take(np.flatnonzero(self.keys.admits(due.number, due.slot, due.start)))
 
     def _by_key(self, rows: Rows) -> tuple[Rows, KeyRuns]:
         """The rows grouped by key (time order kept inside), and the same as discretizers see them."""
@@ -267,6 +274,8 @@ class OrderedSlicer:
     # -- results and memory ------------------------------------------------------------------------------
 
     def _lowered(self, due: Due) -> Found:
+        if not len(due):
+            return self._nothing
         due = due.located(self.slices)
         bounds = [a.bound for a in self.aggs]
         values, combines = lower_ranges(bounds, self.slices.cells, due.i0, due.i1, store=self.store)
@@ -298,12 +307,17 @@ class OrderedSlicer:
             self.slices = table.take(keep)
         self._after_purge = len(self.slices)
 
-    def start_giving(self, query: Query) -> None:
+    def start_giving(self, query: Query, last_time: int) -> None:
         """A window added while running is given from the first one on whose rows are all held, in whole slices.
 
-        Data-driven windows start afresh with the next row and need no such bound.
+        Slices that are there are closed, so that the new window's edges cut from the next row on. Sessions
+        must begin so late that no row before `last_time` can be one of theirs; other data-driven windows
+        start afresh with the next row.
         """
         window, table = query.window, self.slices
+        self.keys.sealed[np.unique(table.slot)] = True
+        if isinstance(window, SessionScan) and last_time > ALWAYS:
+            self.keys.given_from[query.number] = last_time + int(window.gap) + 1
         if not isinstance(window, ContextFree):
             return
         alone = WindowSet(window.measure, [query])

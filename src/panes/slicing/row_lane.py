@@ -22,6 +22,7 @@ from panes.slicing.measures import went_back
 from panes.slicing.ordered import Found, OrderedSlicer
 from panes.slicing.reorder import ReorderBuffer, by_time, concat_rows
 from panes.windows.base import ALWAYS, NEVER, ContextFree, CountBack
+from panes.windows.session import SessionScan
 
 Array = np.ndarray
 
@@ -85,7 +86,7 @@ class RowLane:
 
     def _move_base(self, horizon: int) -> None:
         """Rows before the horizon can't be preceded by a late row any more: the base takes them for good."""
-        if self.log and any(len(r) and r.times[0] < horizon for r in self.log):
+        if any(len(r) and int(r.times.min()) < horizon for r in self.log):
             rows = by_time(concat_rows(self.log))
             count = int(np.searchsorted(rows.times, horizon))
             self.log = [rows.take(np.arange(count, len(rows)))]
@@ -146,9 +147,14 @@ class RowLane:
                 f"window {query.label!r} is on the column {name!r}, which no window of this query is on: "
                 "slices don't know its values; start a new query with it"
             )
+        if isinstance(query.window, SessionScan) and query.window.gap is None and self.last_time > ALWAYS:
+            raise QueryError(
+                f"window {query.label!r}: a session with a gap by expression can't be added to a stream that has "
+                "begun, since nobody knows the gaps of the rows that came before; start a new query with it"
+            )
         for slicer in (self.live, self.base):
             slicer.set_queries((*slicer.queries, query))
-            slicer.start_giving(query)
+            slicer.start_giving(query, self.last_time)
 
     def remove_window(self, number: int) -> None:
         for slicer in (self.live, self.base):

@@ -16,7 +16,7 @@ import pyarrow as pa
 from panes.aggregates.codec import cells_from_arrow, cells_to_arrow
 from panes.aggregates.columns import arrow_from_values, column_from_arrow
 from panes.slicing.given import Record
-from panes.slicing.key_state import KeyState
+from panes.slicing.key_state import KEY_COLUMNS, KeyState
 from panes.slicing.lane import Rows
 from panes.slicing.ordered import OrderedSlicer
 from panes.slicing.reorder import ReorderBuffer, concat_rows
@@ -25,7 +25,6 @@ from panes.slicing.slice_table import SliceTable
 
 Array = np.ndarray
 PICKLED = ".pickled"
-_KEY_COLUMNS = ("rows_seen", "first_time", "purged_time", "purged_pos")
 
 
 def dump(lane: RowLane, slots: Array) -> dict[str, pa.Table]:
@@ -88,7 +87,7 @@ def _scalar_starts(keys: KeyState) -> list[dict[str, Any]]:
 
 
 def _keys_table(keys: KeyState, slots: Array) -> pa.Table:
-    columns: dict[str, Any] = {"slot": slots, **{name: getattr(keys, name) for name in _KEY_COLUMNS}}
+    columns: dict[str, Any] = {"slot": slots, **{name: getattr(keys, name) for name in KEY_COLUMNS}}
     columns.update({f"last.{d}": values for d, values in enumerate(keys.last)})
     columns.update({f"from.{n}": s for n, s in keys.given_from.items() if isinstance(s, np.ndarray)})
     for number, state in keys.windows.items():
@@ -128,8 +127,8 @@ def _load_slicer(slicer: OrderedSlicer, keys: pa.Table, slices: pa.Table, slot_m
     if not len(slots):
         return
     slicer.keys.grow(int(slots.max()) + 1)
-    for name in _KEY_COLUMNS:
-        getattr(slicer.keys, name)[slots] = keys[name].to_numpy()
+    for name in KEY_COLUMNS:
+        getattr(slicer.keys, name)[slots] = _numpy(keys, name)
     for d, column in enumerate(slicer.keys.last):
         column[slots] = keys[f"last.{d}"].to_numpy()
     for name in keys.column_names:

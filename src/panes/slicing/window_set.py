@@ -38,7 +38,7 @@ class WindowSet:
         windows = [q.window for q in queries if isinstance(q.window, ContextFree)]
         self.reach = max((w.reach for w in windows), default=0)
         self.fresh = {q.number: w.fresh for q, w in self._others if w.fresh is not None}
-        self._step = min((_step(w) for w in windows), default=1)
+        self.step = min((_step(w) for w in windows), default=1)
 
     def __bool__(self) -> bool:
         return self._family is not None or bool(self._others)
@@ -82,7 +82,7 @@ class WindowSet:
         """(first, last) of each group of sorted `values` with no stretch longer than a few steps inside."""
         if not len(values):
             return values, values
-        gap = self._step * 64
+        gap = self.step * 64
         breaks = np.flatnonzero(np.diff(values) > gap) + 1
         return values[np.concatenate(([0], breaks))], values[np.concatenate((breaks - 1, [len(values) - 1]))]
 
@@ -101,7 +101,7 @@ class WindowSet:
         edges, _ = self.edges_among(np.unique(np.concatenate((first, last))))
         at = np.searchsorted(edges, last, side="right")
         inside = at > np.searchsorted(edges, first, side="right")
-        long = last - first > self._step * 64  # not listed edge by edge; surely crossed
+        long = last - first > self.step * 64  # not listed edge by edge; surely crossed
         edge = np.where(long, last, edges[np.maximum(at - 1, 0)] if len(edges) else last)
         hit = inside | long
         return slots[hit], edge[hit]

@@ -59,7 +59,7 @@ def analyse(
                       "edges or results depend on it for", "edges lie on event time alone, and every "
                       "aggregate is commutative")  # fmt: skip
     if in_order and not lateness:
-        keep = ask("Must rows be kept?", aware, "windows start before the row that shows it:",
+        keep = ask("Must rows be kept?", aware, "the start is found only later for",
                    "rows come in order, and every window knows its start when it begins")  # fmt: skip
         splits = ask(
             "Must slices be split?", aware, "starts are found later in", "every edge is known in time"

@@ -113,7 +113,7 @@ class _Bounds:
     end: Array
     corrected: Array
     values: Array
-    timeless: bool
+    windows: int
 
 
 def _one_key(plan: QueryPlan, results: pa.Table) -> tuple[pa.Table, str]:
@@ -169,8 +169,7 @@ def _bounds(
     newest[:-1] = (s[1:] != s[:-1]) | (e[1:] != e[:-1])
     keep = order[newest]
     keep = keep[known[keep]]
-    timeless = bool(len(known)) and not known.any()
-    return _Bounds(start[keep], end[keep], corrected[keep], values[keep], timeless)
+    return _Bounds(start[keep], end[keep], corrected[keep], values[keep], len(keep) or rows.num_rows)
 
 
 def _ticks(column: pa.ChunkedArray) -> tuple[Array, Array]:
@@ -192,16 +191,25 @@ def _whole(bounds: list[_Bounds], trace: Trace | None) -> tuple[int, int]:
 
 
 def _extract(bounds: list[_Bounds], whole: tuple[int, int], trace: Trace | None) -> tuple[int, int]:
-    """A stretch of time in which the shortest windows can be told apart; around late rows, if any."""
+    """A stretch of time in which short windows can be told apart; around late rows, if any."""
     low, high = whole
-    lengths = [float(np.median(b.end - b.start)) for b in bounds if len(b.start)]
-    steps = [float(np.median(np.diff(np.unique(b.start)))) for b in bounds if len(np.unique(b.start)) > 1]
-    shortest = min([x for x in (*lengths, *steps) if x > 0], default=float(high - low))
-    width = int(min(shortest * WINDOWS_IN_EXTRACT, float(high - low)))
+    scales = sorted(scale for scale in map(_scale, bounds) if scale > 0)
+    # not the very shortest: one fine window among twenty would leave nothing to see of the others
+    fine = scales[len(scales) // 4] if scales else float(high - low)
+    width = int(min(fine * WINDOWS_IN_EXTRACT, float(high - low)))
     late = trace.late()[0] if trace is not None else np.empty(0, np.int64)
     middle = int(np.median(late)) if len(late) else (low + high) // 2
     begin = min(max(middle - width // 2, low), high - width)
     return begin, begin + max(width, 1)
+
+
+def _scale(bounds: _Bounds) -> float:
+    """The distance at which windows of a lane can be told apart: their length, or how far they are apart."""
+    starts = np.unique(bounds.start)
+    if not len(starts):
+        return 0.0
+    length = float(np.median(bounds.end - bounds.start))
+    return length if len(starts) < 2 else min(length, float(np.median(np.diff(starts))))
 
 
 def _lane(label: str, spec: str, bounds: _Bounds, extract: tuple[int, int]) -> Lane:
@@ -210,7 +218,7 @@ def _lane(label: str, spec: str, bounds: _Bounds, extract: tuple[int, int]) -> L
     level, levels = _stack(bounds.start[touch], bounds.end[touch])
     shown = level < MAX_LEVELS
     note = "" if shown.all() else f"{int(shown.sum())} of {len(touch)} drawn"
-    if bounds.timeless:
+    if bounds.windows and not len(bounds.start):
         note = "not on time"
     touch, level = touch[shown], level[shown]
     by_end = np.argsort(bounds.end, kind="stable")
@@ -225,7 +233,7 @@ def _lane(label: str, spec: str, bounds: _Bounds, extract: tuple[int, int]) -> L
         bounds.corrected[touch],
         bounds.end[thin],
         bounds.values[thin],
-        len(bounds.start),
+        bounds.windows,
         note,
     )
 

@@ -35,10 +35,16 @@ def figure(picture: Picture) -> Any:
     _axes(grid, picture, len(heights))
     notes = "; ".join(picture.notes)
     grid.update_layout(
-        title={"text": f"<b>{picture.title}</b><br><sub>{notes}</sub>", "x": 0.01},
+        title={
+            "text": f"<b>{picture.title}</b><br><sub>{notes}</sub>",
+            "x": 0.01,
+            "y": 0.985,
+            "yref": "container",
+            "yanchor": "top",
+        },
         template="plotly_white",
         height=190 + int(62 * sum(heights)),
-        margin={"l": 190, "r": 50, "t": 110, "b": 40},
+        margin={"l": 190, "r": 50, "t": 130, "b": 40},
         legend={
             "orientation": "h",
             "y": 0.995,
