@@ -4,7 +4,8 @@ Flows in: batches and contenders from `workloads/`. Flows out: `Point`s, for tab
 
 A run of a contender is cut when its time budget is spent: its rate is then that of the rows it did, and
 the table says so. (A cut flatters techniques whose windows were not yet full.) Figures are medians over
-repeats; in each repeat every contender runs once, then `numpy.sum` over the same value column.
+repeats; in each repeat every contender runs once, then `numpy.sum` over the same value column. The end of
+the stream, which gives all windows still open, is off the clock: it is no cost per row.
 """
 
 from __future__ import annotations
@@ -110,6 +111,7 @@ class Run:
     seconds: float
     wall: float
     cut: bool
+    results_per_row: float  # before the end of the stream
     results: int
     checksum: float
 
@@ -147,7 +149,6 @@ class Lab:
         *,
         params: dict[str, Any] | None = None,
         goal: Goal | None = None,
-        finish: bool = True,
     ) -> dict[str, Point]:
         """Rows per second of each contender over the batches, interleaved and repeated."""
         params = params or {}
@@ -162,11 +163,11 @@ class Lab:
         for repeat in range(self.options.repeat):
             for contender in contenders:
                 self._log(f"{self.workload} {params or ''}: {contender.name}, repeat {repeat + 1}")
-                runs[contender.name].append(self._run(contender, batches, finish))
+                runs[contender.name].append(self._run(contender, batches))
             passes.append(self._sum_pass(values))
         return self._points(runs, statistics.median(passes), params, goal)
 
-    def _run(self, contender: Contender, batches: Sequence[Batch], finish: bool) -> Run:
+    def _run(self, contender: Contender, batches: Sequence[Batch]) -> Run:
         runner = contender.start()
         outputs = []
         rows = 0
@@ -178,11 +179,12 @@ class Lab:
             rows += len(batch)
             if clock() - began > self.options.budget:
                 break
-        cut = rows < sum(len(b) for b in batches)
-        if finish and not cut:
-            outputs.append(runner.finish())
         seconds, wall = clock() - began, time.perf_counter() - wall
-        return Run(rows, max(seconds, 1e-9), wall, cut, *runner.digest(outputs))
+        cut = rows < sum(len(b) for b in batches)
+        timely = runner.digest(outputs)[0]
+        if not cut:
+            outputs.append(runner.finish())
+        return Run(rows, max(seconds, 1e-9), wall, cut, timely / rows, *runner.digest(outputs))
 
     def _sum_pass(self, values: np.ndarray) -> float:
         """Seconds per row of one `numpy.sum` over the whole column."""
@@ -210,6 +212,7 @@ class Lab:
                 "rows": done[0].rows,
                 "cut": any(r.cut for r in done),
                 "results": done[0].results,
+                "results_per_row": done[0].results_per_row,
                 "spread": max(r.rate for r in done) / min(r.rate for r in done),
                 "busy": statistics.median(r.wall / r.seconds for r in done),
                 "agree": len(digests) <= 1 if name in whole else None,
@@ -221,6 +224,10 @@ class Lab:
         return out
 
 
+#: The cores this process was given, before it pinned itself to one.
+CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [*range(os.cpu_count() or 1)]
+
+
 def one_core(core: int | None = None) -> int | None:
     """Pin this process to one core and Arrow to one thread; the core, or None where that can't be done."""
     import pyarrow as pa
@@ -228,7 +235,7 @@ def one_core(core: int | None = None) -> int | None:
     pa.set_cpu_count(1)
     if not hasattr(os, "sched_setaffinity"):
         return None
-    core = max(os.sched_getaffinity(0)) if core is None else core
+    core = CORES[-1] if core is None else core
     os.sched_setaffinity(0, {core})
     return core
 

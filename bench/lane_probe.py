@@ -61,8 +61,12 @@ CASES = [
     Case("sessions, 1,000 keys", [SessionScan(TIME, gap=SECOND)], keys=1000, goal=30, gaps=True),
     Case("sessions, 100,000 keys", [SessionScan(TIME, gap=SECOND)], keys=100_000, gaps=True),
     Case("21 + session", [*standard_windows(), SessionScan(TIME, gap=SECOND)], gaps=True),
-    Case("21 + session, 20 % late", [*standard_windows(), SessionScan(TIME, gap=SECOND)], late=0.2, gaps=True),
-    Case("21 + session, 1,000 keys", [*standard_windows(), SessionScan(TIME, gap=SECOND)], keys=1000, gaps=True),
+    Case(
+        "21 + session, 20 % late", [*standard_windows(), SessionScan(TIME, gap=SECOND)], late=0.2, gaps=True
+    ),
+    Case(
+        "21 + session, 1,000 keys", [*standard_windows(), SessionScan(TIME, gap=SECOND)], keys=1000, gaps=True
+    ),
 ]
 
 
@@ -109,7 +113,9 @@ def run(case: Case, data: list[tuple[pa.Array | None, Rows]]) -> tuple[float, in
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--batches", type=int, default=160)
     parser.add_argument("--only", default="")
     parser.add_argument("--repeat", type=int, default=3)

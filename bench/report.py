@@ -52,6 +52,8 @@ def notes(point: Point) -> str:
     said = []
     if extra.get("cut"):
         said.append(f"cut after {extra['rows']:,} rows")
+    if extra.get("results_per_row", 0) >= 0.01:
+        said.append(f"{extra['results_per_row']:.2g} results/row")
     if extra.get("agree") is False:
         said.append("RESULTS DIFFER")
     if extra.get("busy", 1) > 1.15:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import statistics
 import time
 from collections.abc import Callable
@@ -15,7 +14,7 @@ import pyarrow as pa
 
 from bench import data
 from bench.contenders import ENGINE, EngineRunner, RivalRunner, panes_operator
-from bench.harness import RATE, Claim, Lab, Point, Workload
+from bench.harness import CORES, RATE, Claim, Lab, Point, Workload, one_core
 from bench.rivals import (
     FUNCTIONS,
     AggregateBuckets,
@@ -133,7 +132,7 @@ def splits(lab: Lab) -> None:
 
     for function in ("sum", "median"):
         bound = by_name(function)("v").bind([pa.float64()])
-        for n in lab.pick((100, 1_000, 10_000, 100_000, 1_000_000), (100, 10_000)):
+        for n in lab.pick((100, 1_000, 10_000, 100_000, 1_000_000), (10_000, 300_000)):
             rng = np.random.default_rng(1)
             column = Column(rng.integers(0, 84_232, n).astype(float), None, pa.float64())
             rows = Inputs((column,), np.arange(n), np.arange(n), n)
@@ -150,23 +149,19 @@ def splits(lab: Lab) -> None:
 def dashboard(lab: Lab) -> None:
     """M4 over 80 windows (zoom levels) in each process, one process per core."""
     rows = lab.rows(5_000_000, 300_000)
-    cores = len(os.sched_getaffinity(0)) if not hasattr(os, "process_cpu_count") else os.process_cpu_count()
-    available = max(cores or 1, os.cpu_count() or 1)
     for contender in (ENGINE, AggregateBuckets.name):
-        for processes in lab.pick((1, 2), (1,)):
-            if processes > available:
+        for processes in (1, 2):
+            if processes > len(CORES):
                 continue
             with multiprocessing.get_context("spawn").Pool(processes) as pool:
-                jobs = [(contender, rows, lab.options.budget, core) for core in range(processes)]
+                jobs = [(contender, rows, lab.options.budget, core) for core in CORES[:processes]]
                 rates = pool.starmap(_dashboard_instance, jobs, chunksize=1)
             lab.record(contender, RATE, sum(rates), params={"processes": processes}, rows=rows)
 
 
 def _dashboard_instance(contender: str, rows: int, budget: float, core: int) -> float:
     """Rows per second of one instance on its own core."""
-    allowed = range(os.cpu_count() or 1)
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {allowed[core % len(allowed)]})
+    one_core(core)
     queries = concurrent(80)
     batches = data.steady(rows, rate=100_000, distinct=84_232).batches()
 

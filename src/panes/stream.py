@@ -189,6 +189,11 @@ def _time_type(schema: pa.Schema, time: str) -> pa.DataType:
     raise QueryError(
         f"time={time!r} must be a timestamp or an integer column; it is {kind}"
         + ("; give its type in schema=" if pa.types.is_null(kind) else "")
+        + (
+            f"; if its values are whole, give schema={{{time!r}: 'bigint'}}"
+            if pa.types.is_floating(kind)
+            else ""
+        )
     )
 
 

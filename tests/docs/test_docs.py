@@ -23,6 +23,7 @@ EXAMPLES = {
     "operator.md": 7,
     "robustness.md": 2,
     "semantics.md": 0,
+    "sources.md": 5,
     "windows.md": 21,
 }
 
@@ -49,9 +50,11 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def test_docstrings() -> None:
-    walked = 0
-    for info in pkgutil.walk_packages(panes.__path__, "panes."):
-        outcome = doctest.testmod(importlib.import_module(info.name), optionflags=doctest.ELLIPSIS)
-        assert outcome.failed == 0, info.name
-        walked += 1
-    assert walked >= 20
+    names = [info.name for info in pkgutil.walk_packages(panes.__path__, "panes.")]
+    outcomes = {
+        name: doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS) for name in names
+    }
+    assert [name for name, outcome in outcomes.items() if outcome.failed] == []
+    # At least as many as there were when this was written: none is skipped by accident.
+    assert len(outcomes) >= 120
+    assert sum(outcome.attempted for outcome in outcomes.values()) >= 100

@@ -163,7 +163,7 @@ def random_steps(
     windows: dict[str, Spec],
 ) -> list[Step]:
     random = rng.random
-    largest = rng.choice((1, 3, 8, 40, 40))
+    largest = rng.choice((1, 5, 12, 40, 40, 40))
     moves = 0.6 if watermark == "manual" else 0.04
     snapshots = rng.choice((0.0, 0.0, 0.1, 0.3))
     changes = 0.15 if random() < 0.12 else 0.0

@@ -96,6 +96,14 @@ def test_calls(text: str, name: str, inputs: tuple[str, ...]) -> None:
     assert aggregation.aggs[0].inputs == inputs
 
 
+def test_filters_over_derived_columns() -> None:
+    scope = Scope(SCHEMA)
+    scope = Scope(SCHEMA, derived={"big": scope.scalar("price * qty > 9")}, visible=("sym", "big"))
+    aggregation = compile_aggregates({"x": "max_by(sym, sym) filter (where big and big)"}, scope)
+    big = "(price * qty > 9)"
+    assert aggregation.aggs[0].inputs == (f"CASE WHEN {big} AND {big} THEN sym END",) * 2
+
+
 def test_functions_over_aggregates() -> None:
     aggregation = compiled(x="isnull(sum(qty)) or count(*) > 1")
     assert aggregation.post.types["x"] == pa.bool_()

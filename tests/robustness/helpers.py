@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import panes as pn
+from panes.query import Query
 
 #: NaN is not equal to itself, so expected results say this instead.
 NAN = "NaN"
@@ -23,11 +24,11 @@ def picked(rows: Iterable[dict[str, Any]], names: Sequence[str]) -> list[tuple[A
 
 def query(
     rows: Any, windows: dict[str, Any], aggregates: dict[str, Any], *, time: str = "ts", **options: Any
-) -> pn.Query:
+) -> Query:
     return pn.stream(rows, time=time, **options).window(**windows).agg(**aggregates)
 
 
-def late(result: pn.Query) -> list[tuple[Any, str]]:
+def late(result: Query) -> list[tuple[Any, str]]:
     """(time, reason) of each row on the ledger."""
     return [(row["ts"], row["reason"]) for row in result.late.to_pylist()]
 

@@ -6,13 +6,14 @@ import pyarrow as pa
 import pytest
 
 import panes as pn
+from panes.slicing.operator import SliceOperator
 from tests.robustness.helpers import balanced, picked, query
 
 SCHEMA = {"ts": "bigint", "k": "string", "v": "double"}
 WINDOWS = {"t": pn.tumbling(10), "visit": pn.session(3), "pair": pn.tumbling(pn.rows(2))}
 
 
-def operator() -> pn.Operator:
+def operator() -> SliceOperator:
     return query(None, WINDOWS, {"s": "sum(v)"}, key="k", schema=SCHEMA).operator()
 
 

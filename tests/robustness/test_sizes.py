@@ -71,6 +71,23 @@ def test_huge_sizes_work(window: object, expected: list[int]) -> None:
     assert picked(query(ROWS, {"w": window}, COUNT).rows(), ["n"]) == [(n,) for n in expected]
 
 
+@pytest.mark.parametrize(
+    ("window", "options"),
+    [
+        (pn.sliding("365 days", every="1 ms"), {}),
+        (pn.cumulate("1 ms", max="36500 days"), {}),
+        (pn.sliding(1.0, every=1e-9, on="v"), {}),
+        (pn.tumbling(1e-300, on="v"), {}),
+        (pn.tumbling(1), {"emit_empty": True}),
+    ],
+    ids=str,
+)
+def test_more_windows_than_memory_are_refused(window: object, options: dict[str, bool]) -> None:
+    rows = [{"ts": 0, "v": 1.0}, {"ts": 10**15, "v": 2.0}]
+    with pytest.raises(pn.errors.PanesError, match="window"):
+        pn.stream(rows, time="ts").window(w=window, **options).agg(**COUNT).to_arrow()
+
+
 def test_no_window_at_all_is_refused() -> None:
     with pytest.raises(pn.errors.QueryError):
         query(ROWS, {}, COUNT).operator()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import panes as pn
+from panes.slicing.operator import SliceOperator
 from tests.robustness.helpers import balanced, picked, query
 
 SCHEMA = {"ts": "bigint", "v": "double"}
@@ -12,7 +13,7 @@ BOUNDS = ["window_start", "window_end", "n", "revision"]
 COUNT = {"n": "count(*)"}
 
 
-def manual(**options: object) -> pn.Operator:
+def manual(**options: object) -> SliceOperator:
     return query(None, {"w": pn.tumbling(10)}, COUNT, schema=SCHEMA, watermark="manual", **options).operator()
 
 

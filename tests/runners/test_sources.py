@@ -18,6 +18,7 @@ import pytest
 
 from panes.errors import DataError, QueryError
 from panes.plan.types import arrow_schema
+from panes.runners.local.lines import CsvLines, JsonLines, LineFormat
 from panes.runners.local.rejects import Rejects
 from panes.runners.local.sources import open_source
 
@@ -314,3 +315,53 @@ def test_decimals_keep_their_digits(tmp_path: Path) -> None:
     path.write_text('{"p": 0.1}\n{"p": 12345678901234567.89}\n', "utf-8")
     found, _ = read(path, {"p": "decimal(20, 2)"})
     assert [str(row["p"]) for row in found] == ["0.10", "12345678901234567.89"]
+
+
+def mutated(record: bytes, rng: np.random.Generator) -> bytes:
+    """A line of text with some of its bytes replaced, taken out or doubled; never a line break."""
+    pieces = [
+        b"null",
+        b"{",
+        b"}",
+        b"[",
+        b'"',
+        b",",
+        b":",
+        b"\\",
+        b"\xff",
+        b"\x00",
+        b"1e999",
+        b"NaN",
+        b"{}",
+        b" ",
+    ]
+    text = bytearray(record)
+    for _ in range(rng.integers(0, 4)):
+        at = int(rng.integers(0, len(text) + 1))
+        text[at : at + int(rng.integers(0, 3))] = pieces[rng.integers(0, len(pieces))]
+    return bytes(text) or b"x"
+
+
+@pytest.mark.parametrize("form", [JsonLines(), CsvLines(["ts", "k", "v"])], ids=["json", "csv"])
+def test_every_line_becomes_a_row_or_is_rejected(form: LineFormat) -> None:
+    """Random damage neither stops a run nor loses or invents a row."""
+    lines = {
+        "JsonLines": [b'{"ts": 1, "k": "a", "v": 1.5, "x": [{"y": null}]}', b'{"v": null}', b"{}"],
+        "CsvLines": [b"1,a,1.5", b'2,"b ""c""",', b",,"],
+    }[type(form).__name__]
+    schema = arrow_schema({"ts": "bigint", "k": "string", "v": "double"})
+    rng = np.random.default_rng(11)
+    for _ in range(150):
+        records = [mutated(lines[rng.integers(0, 3)], rng) for _ in range(rng.integers(1, 12))]
+        rejects = Rejects()
+        table = form.parse(records, schema, rejects)
+        table.validate(full=True)
+        assert len(table) + rejects.count == len(records)
+        alone = [form.parse([record], schema, Rejects()) for record in records]
+        assert table.to_pylist() == pa.concat_tables(alone).to_pylist() or b"NaN" in b"".join(records)
+
+
+def test_spark_frames_are_told_where_to_go() -> None:
+    frame = type("DataFrame", (), {"__module__": "pyspark.sql.dataframe"})()
+    with pytest.raises(QueryError, match="no Spark runner"):
+        open_source(frame, None)

@@ -178,7 +178,8 @@ class _Compiler:
         inputs, options = _options(arguments)
         expressions = [self._scope.resolve(tree, self._text) for tree in inputs]
         if condition is not None:
-            expressions = [self._only_where(e, condition) for e in expressions or [_one()]]
+            chosen = self._scope.resolve(condition, self._text)
+            expressions = [_only_where(e, chosen) for e in expressions or [_one()]]
         try:
             aggregate = by_name(name)(*(e.text for e in expressions), *options)
         except TypeError as error:
@@ -210,13 +211,6 @@ class _Compiler:
                 )
             arguments = arguments[:1]
         return name, arguments
-
-    def _only_where(self, expression: Expression, condition: exp.Expr) -> Expression:
-        """The expression where the condition holds, else null, which every aggregate skips."""
-        where = self._scope.resolve(condition, self._text)
-        return Expression.of(
-            exp.Case(ifs=[exp.If(this=where.tree.copy(), true=expression.tree.copy())], default=None)
-        )
 
     def _reference(self, aggregate: Aggregate, inputs: list[Expression]) -> exp.Expr:
         """A stand-in for the result of an aggregate: a column named by its number. Equal ones share it."""
@@ -255,6 +249,13 @@ def _constant(node: exp.Expr) -> Any:
     if isinstance(node, exp.Anonymous) and node.name.lower() == "array":
         return [_constant(e) for e in node.expressions]
     return None
+
+
+def _only_where(expression: Expression, where: Expression) -> Expression:
+    """The expression where the condition holds, else null, which every aggregate skips."""
+    return Expression.of(
+        exp.Case(ifs=[exp.If(this=where.tree.copy(), true=expression.tree.copy())], default=None)
+    )
 
 
 def _one() -> Expression:

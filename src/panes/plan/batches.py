@@ -56,8 +56,10 @@ def to_table(data: Any) -> pa.Table:
     module = type(data).__module__.partition(".")[0]
     try:
         if module == "pandas" and hasattr(data, "columns"):
-            # None keeps a named index (often the time) and drops a plain numbering
-            return pa.Table.from_pandas(data, preserve_index=None).replace_schema_metadata(None)
+            # a named index is often the time; a plain numbering is nothing
+            if any(name is not None for name in data.index.names):
+                data = data.reset_index()
+            return pa.Table.from_pandas(data, preserve_index=False).replace_schema_metadata(None)
         if module == "polars" and hasattr(data, "collect"):
             data = data.collect()
         if hasattr(data, "__arrow_c_stream__"):

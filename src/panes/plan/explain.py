@@ -145,14 +145,15 @@ def _sharing(windows: int, aggregates: int) -> str:
 
 
 def _amplification(windows: Sequence[tuple[str, Bound]]) -> str:
-    copies = 0.0
-    for _, window in windows:
-        size, slide = getattr(window, "size", None), getattr(window, "slide", None)
-        step = getattr(window, "step", None)
-        if size and slide:
-            copies += size / slide
-        elif size and step:
-            copies += (size / step + 1) / 2
-        else:
-            copies += 1
+    """How many windows of the query hold a row, on average: what copying rows into windows would cost."""
+    copies = sum(_windows_per_row(window) for _, window in windows)
     return f"1 per row; one copy per window would make it {copies:,.4g}"
+
+
+def _windows_per_row(window: Bound) -> float:
+    size, slide, step = (getattr(window, name, None) for name in ("size", "slide", "step"))
+    if isinstance(size, int | float) and isinstance(slide, int | float):
+        return size / slide
+    if isinstance(size, int | float) and isinstance(step, int | float):
+        return (size / step + 1) / 2  # cumulating: the first step is in all of them, the last in one
+    return 1.0

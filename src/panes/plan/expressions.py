@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import pyarrow as pa
 import sqlglot
@@ -72,12 +72,15 @@ class Scope:
     def named(self, name: str) -> Expression:
         if name in self.derived:
             return self.derived[name]
-        return Expression.of(column_node(name))
+        return _plain(name)
 
     def resolve(self, tree: exp.Expr, text: str) -> Expression:
-        """Check a parsed tree against the allow-list and the names; derived columns are written out."""
+        """Check a parsed tree, which is used up, against the allow-list and the names.
+
+        Derived columns are written out.
+        """
         check_nodes(tree, text)
-        root = exp.Paren(this=tree.copy())
+        root = exp.Paren(this=tree)
         for column in list(columns_of(root)):
             column.replace(self._column(column, text))
         return Expression.of(root.this)
@@ -115,9 +118,14 @@ class Scope:
 
 
 def parse(text: str) -> exp.Expr:
-    """Parse SQL text into a tree; the tree is not checked yet."""
+    """Parse SQL text into a tree of the caller's own; it is not checked yet."""
     if not isinstance(text, str):
         raise ExpressionError(f"an expression must be SQL text; got {text!r}")
+    return _parsed(text).copy()
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> exp.Expr:
     if not text.strip():
         raise ExpressionError("an expression must not be empty")
     if len(text) > MAX_LENGTH:
@@ -141,6 +149,11 @@ def check_nodes(tree: exp.Expr, text: str) -> None:
             _check_call(node, text)
         elif type(node) not in ALLOWED_NODES or (isinstance(node, exp.In) and not node.expressions):
             raise ExpressionError(f"{_describe(node)} can't be used here, {position(text, start_of(node))}")
+
+
+@lru_cache(maxsize=4096)
+def _plain(name: str) -> Expression:
+    return Expression.of(column_node(name))
 
 
 def columns_of(tree: exp.Expr) -> Iterator[exp.Column]:

@@ -143,9 +143,7 @@ def check_names(names: Mapping[str, Any], keys: Sequence[str], where: str) -> No
     """Refuse output names that a result column has already."""
     for name in names:
         if name in RESERVED:
-            raise QueryError(
-                f"{where}: {name!r} is a column of every result; choose another name"
-            )
+            raise QueryError(f"{where}: {name!r} is a column of every result; choose another name")
         if name in keys:
             raise QueryError(f"{where}: {name!r} is a key column already; choose another name")
 

@@ -8,7 +8,8 @@ or extensions, and its settings are locked.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -52,8 +53,21 @@ class Scalars:
     def __init__(self, scope: Scope, wanted: Mapping[str, Expression]) -> None:
         self.scope = scope
         self._wanted = dict(wanted)
-        self._computed = self._compile()
-        self.types: Mapping[str, pa.DataType] = self._types()
+        #: SQL of each distinct expression that DuckDB must compute, by normal text
+        self._computed: dict[str, str] = {}
+        self.types: dict[str, pa.DataType] = {}
+        for text, expression in self._wanted.items():
+            if expression.column is not None:
+                self.types[text] = scope.schema.field(expression.column).type
+                continue
+            try:
+                self._computed[expression.text], self.types[text] = _compiled(scope.schema, expression)
+            except _duckdb_errors() as error:
+                raise ExpressionError(
+                    f"the expression {text!r} can't be computed: {_reason(error)}"
+                ) from error
+        computed = [e for e in self._wanted.values() if e.column is None]
+        self._used = tuple(dict.fromkeys(column for e in computed for column in e.columns))
 
     @classmethod
     def of(cls, scope: Scope, texts: Iterable[str]) -> Scalars:
@@ -79,79 +93,53 @@ class Scalars:
 
     def evaluate(self, table: pa.Table) -> dict[str, pa.ChunkedArray]:
         """The value of every expression for every row of `table`, a table of the scope's schema."""
-        computed = self._project(table, self._computed)
+        computed = self._project(table) if self._computed else {}
         return {
             text: computed[e.text] if e.column is None else table.column(e.column)
             for text, e in self._wanted.items()
         }
 
-    def _compile(self) -> dict[str, str]:
-        """SQL of each distinct expression that DuckDB must compute, by normal text."""
-        computed: dict[str, str] = {}
-        for text, expression in self._wanted.items():
-            if expression.column is None and expression.text not in computed:
-                try:
-                    computed[expression.text] = duckdb_sql(expression.tree, self._names(), self._type_of)
-                except DataError as error:
-                    raise ExpressionError(f"the expression {text!r} can't be computed: {error}") from error
-        return computed
-
-    def _names(self) -> Mapping[str, str]:
-        return {name: f"c{i}" for i, name in enumerate(self.scope.schema.names)}
-
-    def _type_of(self, sql: str) -> str:
-        """DuckDB's name for the type of a fragment, found on no rows."""
+    def _project(self, table: pa.Table) -> dict[str, pa.ChunkedArray]:
+        visible = _visible(table, self._used, self.scope.schema)
         try:
-            relation = connection().from_arrow(self._visible(self.scope.schema.empty_table()))
-            return str(relation.project(f"{sql} AS e").types[0])
+            return dict(zip(self._computed, _run(visible, list(self._computed.values())), strict=True))
         except _duckdb_errors() as error:
-            raise DataError(_reason(error)) from error
-
-    def _types(self) -> dict[str, pa.DataType]:
-        empty = self.scope.schema.empty_table()
-        types = {}
-        for text, expression in self._wanted.items():
-            if expression.column is not None:
-                types[text] = self.scope.schema.field(expression.column).type
-                continue
-            try:
-                types[text] = _run(self._visible(empty), [self._computed[expression.text]], [text])[text].type
-            except _duckdb_errors() as error:
-                raise ExpressionError(
-                    f"the expression {text!r} can't be computed: {_reason(error)}"
-                ) from error
-        return types
-
-    def _visible(self, table: pa.Table) -> pa.Table:
-        """Only the columns that expressions read, named by position: DuckDB ignores case."""
-        names = self._names()
-        used = list(dict.fromkeys(c for e in self._wanted.values() if e.column is None for c in e.columns))
-        if used:
-            return table.select(used).rename_columns([names[c] for c in used])
-        # an expression of constants alone still needs as many rows as the batch
-        return pa.table({"c": pa.nulls(table.num_rows, pa.bool_())})
-
-    def _project(self, table: pa.Table, computed: Mapping[str, str]) -> dict[str, pa.ChunkedArray]:
-        if not computed:
-            return {}
-        try:
-            return _run(self._visible(table), list(computed.values()), list(computed))
-        except _duckdb_errors() as error:
-            text = next((t for t, sql in computed.items() if self._fails(table, sql)), next(iter(computed)))
+            text = next((t for t, sql in self._computed.items() if _fails(visible, sql)), "")
             raise DataError(f"the expression {text!r} failed: {_reason(error)}") from error
 
-    def _fails(self, table: pa.Table, sql: str) -> bool:
-        try:
-            _run(self._visible(table), [sql], ["e"])
-        except _duckdb_errors():
-            return True
-        return False
+
+@lru_cache(maxsize=4096)
+def _compiled(schema: pa.Schema, expression: Expression) -> tuple[str, pa.DataType]:
+    """The DuckDB SQL of an expression, and the type that it has, found on no rows."""
+    names = {name: f"c{i}" for i, name in enumerate(schema.names)}
+    empty = _visible(schema.empty_table(), expression.columns, schema)
+
+    def type_of(sql: str) -> str:
+        return str(connection().from_arrow(empty).project(f"{sql} AS e").types[0])
+
+    sql = duckdb_sql(expression.tree, names, type_of)
+    return sql, _run(empty, [sql])[0].type
 
 
-def _run(table: pa.Table, sqls: list[str], names: list[str]) -> dict[str, pa.ChunkedArray]:
+def _visible(table: pa.Table, used: Sequence[str], schema: pa.Schema) -> pa.Table:
+    """Only the columns that expressions read, named by position: DuckDB ignores case."""
+    if used:
+        return table.select(used).rename_columns([f"c{schema.get_field_index(name)}" for name in used])
+    # an expression of constants alone still needs as many rows as the batch
+    return pa.table({"c": pa.nulls(table.num_rows, pa.bool_())})
+
+
+def _run(table: pa.Table, sqls: Sequence[str]) -> list[pa.ChunkedArray]:
     projection = ", ".join(f"{sql} AS e{i}" for i, sql in enumerate(sqls))
-    result = connection().from_arrow(table).project(projection).to_arrow_table()
-    return dict(zip(names, result.columns, strict=True))
+    return list(connection().from_arrow(table).project(projection).to_arrow_table().columns)
+
+
+def _fails(table: pa.Table, sql: str) -> bool:
+    try:
+        _run(table, [sql])
+    except _duckdb_errors():
+        return True
+    return False
 
 
 def _duckdb_errors() -> type[Exception]:

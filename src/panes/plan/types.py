@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -36,6 +37,11 @@ SQL_TYPES: Mapping[str, pa.DataType] = {
     "TIMESTAMPNTZ": pa.timestamp("us"),
 }
 
+_UNKNOWN = (
+    "is not known; use one of boolean, tinyint, smallint, int, bigint, float, double, decimal(p, s), string, "
+    "binary, date, timestamp, timestamp[ns], timestamp_ltz, or an Arrow type"
+)
+
 
 def arrow_type(given: str | pa.DataType, *, column: str) -> pa.DataType:
     """The Arrow type of a type as the user wrote it: an SQL name as in Spark, or an Arrow type.
@@ -50,39 +56,34 @@ def arrow_type(given: str | pa.DataType, *, column: str) -> pa.DataType:
             f"schema: the type of column {column!r} must be an SQL type name such as 'bigint', "
             f"or an Arrow type; got {given!r}"
         )
+    try:
+        return _sql_type(given.strip().lower())
+    except ValueError as error:
+        raise QueryError(f"schema: the type of column {column!r}, {given!r}, {error}") from error
+
+
+@lru_cache(maxsize=256)
+def _sql_type(text: str) -> pa.DataType:
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
 
     # Spark's TIMESTAMP is an instant; as a type of data, "timestamp" means one without zone, as in Arrow and
     # pandas, so it is read before sqlglot maps it.
-    precise = _TIMESTAMP.fullmatch(given.strip().lower())
+    precise = _TIMESTAMP.fullmatch(text)
     if precise:
         return pa.timestamp(precise[1] or "us")
     try:
-        parsed = exp.DataType.build(given, dialect="spark")
-    except (SqlglotError, ValueError):
-        parsed = None
-    name = parsed.this.value if parsed is not None and isinstance(parsed.this, exp.DataType.Type) else None
-    if parsed is not None and name == "DECIMAL":
+        parsed = exp.DataType.build(text, dialect="spark")
+    except SqlglotError as error:
+        raise ValueError(_UNKNOWN) from error
+    name = str(getattr(parsed.this, "value", ""))
+    if name == "DECIMAL":
         parameters = [int(p.name) for p in parsed.expressions]
         precision, scale = (parameters + [10, 0][len(parameters) :])[:2]
-        try:
-            return pa.decimal128(precision, scale)
-        except ValueError as error:
-            raise QueryError(
-                f"schema: the type of column {column!r}, {given!r}, can't be used: {error}"
-            ) from error
-    if (
-        name in SQL_TYPES
-        and parsed is not None
-        and not (parsed.expressions and name not in ("VARCHAR", "CHAR"))
-    ):
-        return SQL_TYPES[str(name)]
-    raise QueryError(
-        f"schema: the type of column {column!r}, {given!r}, is not known; use one of "
-        "boolean, tinyint, smallint, int, bigint, float, double, decimal(p, s), string, binary, date, "
-        "timestamp, timestamp[ns], timestamp_ltz, or an Arrow type"
-    )
+        return pa.decimal128(precision, scale)
+    if name not in SQL_TYPES or (parsed.expressions and name not in ("VARCHAR", "CHAR")):
+        raise ValueError(_UNKNOWN)
+    return SQL_TYPES[name]
 
 
 def arrow_schema(given: Any) -> pa.Schema:

@@ -23,9 +23,12 @@ class Arrival:
     met: Array | None  # the watermark each row met; None if no row is late
 
 
-def arrive(times: Array, watermark: int, bound: int | None) -> Arrival:
+def is_sorted(times: Array) -> bool:
+    return bool((times[1:] >= times[:-1]).all())
+
+
+def arrive(times: Array, watermark: int, bound: int | None, *, in_order: bool) -> Arrival:
     """`bound`: how far the watermark stays behind the largest time; None if rows don't move it."""
-    in_order = bool(np.all(times[1:] >= times[:-1]))
     if in_order:
         after = watermark if bound is None else max(watermark, int(times[-1]) - bound)
         if times[0] >= watermark:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from panes.aggregates.base import BoundAggregate, Cells
+from panes.aggregates.fieldwise import Fieldwise
 from panes.slicing.ring import Ring
 from panes.slicing.store import Answers, CellList, fold_equal, spread
 
@@ -20,6 +21,8 @@ Array = np.ndarray
 
 #: Up to this many keys, windows are answered by one gather over all windows and keys; beyond, row by row.
 _FEW_KEYS = 64
+#: Up to this many windows, it does not pay to look for those over the same slices.
+_FEW_WINDOWS = 64
 #: With `auto`, the tree is grown when windows are longer than this many slices and a call folds more cells than that.
 _LONG = 16
 _HEAVY = 1 << 14
@@ -99,35 +102,36 @@ class DenseStore:
     # -- windows --------------------------------------------------------------------------------------
 
     def answer(self, lo: Array, hi: Array, news: Array) -> Answers:
-        # Windows over the same slices are answered once; those that end together lie together, shortest first.
-        order = np.lexsort((-lo, hi))
-        new = np.ones(len(lo), bool)
-        new[1:] = (lo[order][1:] != lo[order][:-1]) | (hi[order][1:] != hi[order][:-1])
-        distinct = np.empty(len(lo), np.int64)
-        distinct[order] = np.cumsum(new) - 1
-        start, end = lo[order[new]], hi[order[new]]
-        self._choose(start, end)
-        if not self._keyed:
-            return self._answer_all(start, end, distinct)
-        if self._ring.width <= _FEW_KEYS:
-            return self._answer_few(lo, hi, news)
-        return self._answer_many(start, end, distinct, self._news(lo, hi, news))
+        with np.errstate(invalid="ignore", over="ignore"):
+            if not self._keyed:
+                return self._answer_all(lo, hi)
+            if self._ring.width <= _FEW_KEYS:
+                self._choose(lo, hi)
+                return self._answer_few(lo, hi, news)
+            start, end, which = _distinct(lo, hi)
+            self._choose(start, end)
+            return self._answer_many(start, end, which, self._news(lo, hi, news))
 
     def _choose(self, start: Array, end: Array) -> None:
-        lengths = end - start
-        if self._store == "auto" and not self._ring.tree and len(lengths) and int(lengths.max()) > _LONG:
-            if int(lengths.sum()) * self._ring.width > _HEAVY:
+        """Grow the tree if windows are long and many cells would be folded."""
+        if self._store == "auto" and not self._ring.tree:
+            lengths = end - start
+            if int(lengths.max()) > _LONG and int(lengths.sum()) * self._ring.width > _HEAVY:
                 self._ring.grow_tree()
 
-    def _answer_all(self, start: Array, end: Array, distinct: Array) -> Answers:
+    def _answer_all(self, lo: Array, hi: Array) -> Answers:
         """Without keys: every window is one fold."""
-        rows, offsets = self._ring.cover(start, end)
+        n = len(lo)
+        which = None
+        if n > _FEW_WINDOWS:
+            lo, hi, which = _distinct(lo, hi)
+        self._choose(lo, hi)
+        rows, offsets = self._ring.cover(lo, hi)
         self._folded += len(rows)
         values = [agg.lower_ranges(self._ring.flat(a), rows, offsets) for a, agg in enumerate(self._aggs)]
-        if len(start) < len(distinct) or np.any(distinct[1:] < distinct[:-1]):
-            values = [v.take(pa.array(distinct)) for v in values]
-        n = len(distinct)
-        return Answers(np.arange(n), np.zeros(n, np.int64), tuple(values))
+        if which is not None:
+            values = [v.take(pa.array(which)) for v in values]
+        return Answers(np.ones(n, np.int64), np.zeros(n, np.int64), tuple(values))
 
     def _answer_few(self, lo: Array, hi: Array, news: Array) -> Answers:
         """All windows and keys by one gather."""
@@ -143,7 +147,7 @@ class DenseStore:
         for a, agg in enumerate(self._aggs):
             folded = agg.fold(self._ring.flat(a).take(index), offsets)
             values.append(agg.lower(folded.take(chosen)))
-        return Answers(chosen // keys, chosen % keys, tuple(values))
+        return Answers(np.bincount(chosen // keys, minlength=len(lo)), chosen % keys, tuple(values))
 
     def _index(self, lo: Array, hi: Array) -> tuple[Array, Array]:
         """Flat indexes of the cells of each (range, key), and the offsets of these pairs among them."""
@@ -181,25 +185,26 @@ class DenseStore:
             folded.append(self._fold(part, folded[-1] if more else None))
         every = np.arange(self._ring.width)
         keys = [_slots(present, every) for present, _ in folded]
-        slots, parts = [], []
-        for w, i in enumerate(distinct.tolist()):
-            chosen = _slots(news[w], every) if w in news else keys[i]
-            slots.append(chosen)
-            parts.append([c if chosen is every else c.take(chosen) for c in folded[i][1]])
-        values = [agg.lower(Cells.concat([p[a] for p in parts])) for a, agg in enumerate(self._aggs)]
-        which = np.repeat(np.arange(len(slots)), [len(s) for s in slots])
-        return Answers(which, slots[0] if len(slots) == 1 else np.concatenate(slots), tuple(values))
+        chosen = [_slots(news[w], every) if w in news else keys[i] for w, i in enumerate(distinct.tolist())]
+        counts = np.array([len(c) for c in chosen])
+        cells = [folded[i][1] for i in distinct.tolist()]
+        values = [agg.lower(_picked([c[a] for c in cells], chosen, counts)) for a, agg in enumerate(self._aggs)]
+        return Answers(counts, _joined(chosen, counts), tuple(values))
 
     def _fold(self, rows: list[int], before: tuple[Array, list[Cells]] | None) -> tuple[Array, list[Cells]]:
-        ring = self._ring
+        """Combine rows, and what was combined before (which stays as it is)."""
+        ring, width = self._ring, self._ring.width
         if before is None:
             first, *rows = rows
-            before = ring.present[first, : ring.width], [ring.cells(a, first) for a in range(len(self._aggs))]
+            before = ring.present[first, :width], [ring.cells(a, first) for a in range(len(self._aggs))]
         present, cells = before
-        for row in rows:
-            present = present | ring.present[row, : ring.width]
-            cells = [agg.merge(c, ring.cells(a, row)) for a, (agg, c) in enumerate(zip(self._aggs, cells))]
-        self._folded += len(rows) * ring.width
+        for i, row in enumerate(rows):
+            mine = i > 0  # from then on the arrays are our own, and combined in place
+            present = np.bitwise_or(present, ring.present[row, :width], out=present if mine else None)
+            cells = [
+                _combine(agg, c, ring.cells(a, row), in_place=mine) for a, (agg, c) in enumerate(zip(self._aggs, cells))
+            ]
+        self._folded += len(rows) * width
         return present, cells
 
     # -- one key, and everything ----------------------------------------------------------------------
@@ -227,6 +232,48 @@ class DenseStore:
         at, slot = np.nonzero(present)
         index = rows[at] * self._ring.columns + slot
         return CellList(at, slot, tuple(self._ring.flat(a).take(index) for a in range(len(self._aggs))))
+
+
+def _combine(agg: BoundAggregate, a: Cells, b: Cells, *, in_place: bool) -> Cells:
+    """`agg.merge`, into the arrays of `a` if the aggregate is so simple."""
+    if not in_place or not isinstance(agg, Fieldwise):
+        return agg.merge(a, b)
+    for part, x, y in zip(agg.parts, a.fields, b.fields):
+        part.ufunc(x, y, out=x)
+    return a
+
+
+def _picked(parts: list[Cells], chosen: list[Array], counts: Array) -> Cells:
+    """The chosen cells of each part, one part after the other."""
+    width = len(parts[0])
+    columns = []
+    for fields in zip(*(p.fields for p in parts)):
+        out = np.empty(counts.sum(), fields[0].dtype)
+        at = 0
+        for field, index in zip(fields, chosen):
+            place = out[at : at + len(index)]
+            if len(index) == width:
+                place[:] = field
+            else:
+                np.take(field, index, out=place, mode="clip")  # "clip" writes in place, "raise" does not
+            at += len(index)
+        columns.append(out)
+    return Cells(tuple(columns))
+
+
+def _joined(chosen: list[Array], counts: Array) -> Array:
+    return chosen[0] if len(chosen) == 1 else np.concatenate(chosen)
+
+
+def _distinct(lo: Array, hi: Array) -> tuple[Array, Array, Array]:
+    """Distinct ranges, those that end together side by side, shortest first; and which of them each range is."""
+    order = np.lexsort((-lo, hi))
+    start, end = lo[order], hi[order]
+    new = np.ones(len(lo), bool)
+    new[1:] = (start[1:] != start[:-1]) | (end[1:] != end[:-1])
+    which = np.empty(len(lo), np.int64)
+    which[order] = np.cumsum(new) - 1
+    return start[new], end[new], which
 
 
 def _slots(present: Array, every: Array) -> Array:

@@ -120,6 +120,7 @@ class DueFinder:
     ) -> None:
         self._sets = sets
         self._count_backs = count_backs
+        self._ticks = {n: WindowSet(w.ticks.measure, [Query("", n, w.ticks)]) for n, w in count_backs}
         self._dimension = {name: 1 + i for i, name in enumerate(dimensions)}
         self._emit_empty = emit_empty
 
@@ -172,7 +173,6 @@ class DueFinder:
             lo = np.full(len(slots), before) if d == 0 else keys.last[d][slots]
             yield self._last_rows(table, number, window, d, slots, lo, _infinity(lo))
 
-    # -- one measure ---------------------------------------------------------------------------------
 
     def _on_positions(
         self, table: SliceTable, windows: WindowSet, slots: Array, lo: Array, hi: Array, keys: KeyState
@@ -225,8 +225,7 @@ class DueFinder:
         """ "The last k rows at each tick whose last step holds a row; each slice is one row here."""
         if not len(slots) or not len(table):
             return Due.none()
-        ticks = WindowSet(window.ticks.measure, [Query("", number, window.ticks)])
-        _, start, end = ticks.ending_among(np.unique(table.first[d]), lo.min(), hi.max())
+        _, start, end = self._ticks[number].ending_among(np.unique(table.first[d]), lo.min(), hi.max())
         group, pick = _pairs(end, lo, hi)
         slot = slots[group]
         index = SliceIndex(table.slot, table.first[d])

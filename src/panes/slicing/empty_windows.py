@@ -85,7 +85,7 @@ class EmptyWindows:
         spans, answers = side.answer(side.admitted(side.windows.due(side.slices.starts, before, NEVER)))
         if answers is None:
             return no_results(side.aggs)
-        held = spans.take(np.unique(answers.which))
+        held = spans.take(np.flatnonzero(answers.counts))
         return self._give(before, int(held.end.max()), held)
 
     def _give(self, before: int, upto: int, last: Spans | int) -> Results:
@@ -120,7 +120,7 @@ class EmptyWindows:
         held, answers = side.answer(spans)
         if answers is None:
             answers = Answers(np.empty(0, np.int64), np.empty(0, np.int64), no_results(side.aggs).values)
-        bounds = np.searchsorted(answers.which, np.arange(len(held) + 1)).tolist()
+        bounds = np.concatenate(([0], np.cumsum(answers.counts))).tolist()
         position = {w: i for i, w in enumerate(zip(*(c.tolist() for c in _columns(held))))}
         none = len(answers)  # the result of a window without rows comes after all others
         which, slots, picks = [], [], []

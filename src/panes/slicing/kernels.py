@@ -60,21 +60,22 @@ def insert(values: Array, first_code: int, keys: Array, codes: Array, shift: int
 
 
 @njit(cache=True)
+def locate_few(times: Array, a: int, b: int, c: int, d: int, out: Array) -> None:
+    """How many of four edges lie at or before each time. Without a branch, four times at once."""
+    for i in range(len(times)):
+        t = times[i]
+        out[i] = np.int64(t >= a) + np.int64(t >= b) + np.int64(t >= c) + np.int64(t >= d)
+
+
+@njit(cache=True)
 def locate(times: Array, edges: Array, out: Array) -> None:
     """The last edge at or before each time, by number; edges[0] lies at or before all times.
 
-    Few edges are counted, which needs no branch; among many the last answer is tried before searching.
+    The last answer is tried before searching, since times near each other come near each other.
     """
     n = len(edges)
-    if n <= 8:
-        for i in range(len(times)):
-            at = 0
-            for e in range(1, n):
-                at += times[i] >= edges[e]
-            out[i] = at
-        return
     at = 0
-    low, high = edges[0], edges[1]
+    low, high = edges[0], edges[min(1, n - 1)]
     for i in range(len(times)):
         t = times[i]
         if t < low or t >= high:

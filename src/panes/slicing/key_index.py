@@ -26,6 +26,8 @@ Array = np.ndarray
 LARGE = 2048
 _LARGE_ONCE_LOADED = 256
 _NONE = -1
+_SMALLEST = 1 << 12
+_ROOMY = 1 << 16
 
 
 def use_kernels(rows: int) -> bool:
@@ -45,6 +47,8 @@ class IntIndex:
         self._table_n = 0
         self._keys = np.empty(0, np.int64)
         self._codes = np.empty(0, np.int32)
+        self._limit = 0  # codes the table may hold
+        self._shift = 0
 
     def __len__(self) -> int:
         return self._n
@@ -108,37 +112,45 @@ class IntIndex:
 
         values = np.ascontiguousarray(values)
         if not len(self._keys):
-            self._grow_table(4096)
+            self._rebuild_table(_SMALLEST)
         for first, names in self._unindexed(self._table_n):
-            while 4 * (first + len(names)) > len(self._keys):
-                self._grow_table(4 * len(self._keys))
+            if first + len(names) > self._limit:
+                self._rebuild_table(_table_size(self._n))
+                break
             kernels.insert(names, first, self._keys, self._codes, self._shift)
+        self._table_n = self._n
         out = np.empty(len(values), np.int64)
         done = 0
         while True:
-            self._room(min(len(values) - done, len(self._keys) // 4))
-            limit = min(len(self._keys) // 4, len(self._names))
+            self._room(min(len(values) - done, max(self._limit - self._n, 1)))
+            limit = min(self._limit, len(self._names))
             done, self._n = kernels.intern(
                 values, done, self._keys, self._codes, self._shift, limit, self._names, self._n, out
             )
             self._table_n = self._n
             if done == len(values):
                 return out
-            if 4 * self._n >= len(self._keys):
-                self._grow_table(4 * len(self._keys))
+            if self._n >= self._limit:
+                self._rebuild_table(_table_size(self._n + 1))
 
-    def _grow_table(self, size: int) -> None:
-        """An emptier table: at most a quarter full, so that a lookup is one or two probes."""
+    def _rebuild_table(self, size: int) -> None:
         from panes.slicing import kernels
 
         self._keys = np.zeros(size, np.int64)
         self._codes = np.full(size, _NONE, np.int32)
         self._shift = 64 - (size.bit_length() - 1)
-        known, self._table_n = self._table_n, 0
+        self._limit = size // 8 if size <= _ROOMY else size // 2
         for first, names in self._unindexed(0):
-            names = names[: max(known - first, 0)]
             kernels.insert(names, first, self._keys, self._codes, self._shift)
-        self._table_n = known
+        self._table_n = self._n
+
+
+def _table_size(codes: int) -> int:
+    """Small tables are kept almost empty, for one probe per lookup; large ones half full, to stay in the cache."""
+    size = _SMALLEST
+    while codes > (size // 8 if size <= _ROOMY else size // 2):
+        size *= 2
+    return size
 
 
 class ColumnIndex(ABC):

@@ -80,7 +80,6 @@ class KeyState:
         }
         self.given_from = {n: start for n, start in self.given_from.items() if n in numbers}
 
-    # -- reading and writing -------------------------------------------------------------------------
 
     def progress(self, slots: Array) -> tuple[Array, ...]:
         """Last values on each dimension, and last of all the row count, as they are now."""
@@ -124,7 +123,6 @@ class KeyState:
             ok[mine] = start[mine] >= (least[slot[mine]] if isinstance(least, np.ndarray) else least)
         return ok
 
-    # -- parts ------------------------------------------------------------------------------------------
 
     def select(self, slots: Array) -> KeyState:
         """A copy of these slots' state, renumbered 0, 1, ..."""

@@ -12,11 +12,17 @@ from panes.slicing.lane import NO_TIME, Agg, Results
 Array = np.ndarray
 
 
+def _same(value: np.generic, n: int) -> Array:
+    """The same value n times; if that is often, without writing it down."""
+    return np.full(n, value) if n < 4096 else np.broadcast_to(value, n)
+
+
 def first_results(query: Array, slots: Array, start: Array, end: Array, values: tuple[pa.Array, ...]) -> Results:
     """Windows on event time given for the first time."""
     n = len(query)
-    nowhere = np.broadcast_to(np.int64(NO_TIME), n)
-    return Results(query, slots, start, end, nowhere, nowhere, np.zeros(n, np.int32), np.zeros(n, bool), values)
+    nowhere = _same(np.int64(NO_TIME), n)
+    first, void = _same(np.int32(0), n), _same(np.bool_(False), n)
+    return Results(query, slots, start, end, nowhere, nowhere, first, void, values)
 
 
 def corrections(
@@ -25,7 +31,7 @@ def corrections(
     """Windows of one key given again, as (query, start, end, revision); the last `void` of them are none any more."""
     n = len(spans)
     query, start, end, revision = np.array(spans, np.int64).reshape(n, 4).T
-    nowhere = np.broadcast_to(np.int64(NO_TIME), n)
+    nowhere = np.full(n, NO_TIME)
     if void:
         values = tuple(pa.concat_arrays([v, pa.nulls(void, v.type)]) for v in values)
     return Results(

@@ -17,6 +17,7 @@ from panes.slicing.edge_cache import EdgeCache
 from panes.slicing.key_index import IntIndex, use_kernels
 from panes.slicing.lane import Agg, Rows
 from panes.slicing.store import segments
+from panes.windows.base import NEVER
 
 Array = np.ndarray
 
@@ -82,7 +83,10 @@ def place(rows: Rows, edges: EdgeCache, lo: int, hi: int) -> Placed:
         from panes.slicing import kernels
 
         index = np.empty(len(times), np.int64)
-        kernels.locate(times, starts, index)
+        if len(starts) <= 5:
+            kernels.locate_few(times, *(starts[1:].tolist() + 4 * [NEVER])[:4], index)
+        else:
+            kernels.locate(times, starts, index)
     else:
         index = np.searchsorted(starts, times, side="right") - 1
     return Placed(starts, index, None)
@@ -119,7 +123,9 @@ def _cells_met(rows: Rows, placed: Placed, keys: int) -> tuple[Array, Array]:
 
     if slots is None:
         groups = placed.per_row()
-        kernels.mark(groups, present)
+        present[groups[::64]] = 1  # as a rule all slices are met by a few rows
+        if not present.all():
+            kernels.mark(groups, present)
     elif slices == 1:
         groups = slots
         kernels.mark(groups, present)

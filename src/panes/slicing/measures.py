@@ -1,4 +1,4 @@
-"""The rule of column measures: in event-time order of a key, values must not go back and must be there."""
+"""The rule of column measures: in event-time order of a key, values must be there and must not go back."""
 
 from __future__ import annotations
 
@@ -12,25 +12,36 @@ from panes.slicing.lane import Rows
 Array = np.ndarray
 
 
-def went_back(
-    rows: Rows, dimensions: Mapping[str, np.dtype], keys: KeyState
-) -> tuple[tuple[Array, str], tuple[Array, str]] | None:
-    """Masks of rows (in event-time order) that break the rule, with the reasons; None if none does."""
+NULL = "null measure"
+OUT_OF_RANGE = "measure out of range"
+BACK = "measure went back"
+
+Limits = Mapping[str, tuple[float, float]]
+
+
+def broken(
+    rows: Rows, dimensions: Mapping[str, np.dtype], limits: Limits, keys: KeyState
+) -> list[tuple[Array, str]]:
+    """Masks of rows (in event-time order) that break the rule, with the reasons; none if all are fine."""
     if not dimensions:
-        return None
+        return []
     missing = np.zeros(len(rows), bool)
+    outside = np.zeros(len(rows), bool)
     for name in dimensions:
         column = rows.columns[name]
         if column.valid is not None:
             missing |= ~column.valid
         if column.values.dtype.kind == "f":
             missing |= np.isnan(column.values)
+        low, high = limits[name]
+        outside |= ~missing & ((column.values < low) | (column.values >= high))
+    unusable = missing | outside
     slots = np.zeros(len(rows), np.int64) if rows.slots is None else rows.slots
     keys.grow(int(slots.max()) + 1 if len(slots) else 0)
     back = np.zeros(len(rows), bool)
     # With several measures, a row rejected on one must not count on another: look again after each.
     while True:
-        fine = np.flatnonzero(~(missing | back))
+        fine = np.flatnonzero(~(unusable | back))
         found = np.zeros(len(rows), bool)
         for d, name in enumerate(dimensions, start=1):
             values = rows.columns[name].values[fine]
@@ -42,9 +53,8 @@ def went_back(
         if not len(first):
             break
         back[first] = True
-    if not (missing.any() or back.any()):
-        return None
-    return (missing, "null measure"), (back & ~missing, "measure went back")
+    found_rows = ((missing, NULL), (outside & ~missing, OUT_OF_RANGE), (back, BACK))
+    return [(mask, reason) for mask, reason in found_rows if mask.any()]
 
 
 def _behind(slots: Array, values: Array, last: Array) -> Array:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from panes.aggregates.base import Column
 from panes.aggregates.columns import column_from_arrow
 from panes.errors import OperatorClosed, QueryError
-from panes.slicing.arrival import Arrival, arrive
+from panes.slicing.arrival import Arrival, arrive, is_sorted
 from panes.slicing.checkpoint import restore, snapshot
 from panes.slicing.keys import KeyDirectory
 from panes.slicing.lane import Query, Results, Rows
@@ -52,9 +52,10 @@ class SliceOperator:
         self._lanes: list[PartialLane | RowLane] = [self._make_lane(self._queries)]
         self._ledger = LateLedger(spec.schema)
         self._raw = RawRows()
-        self._buffer = RowBuffer(spec)
+        self._buffer = RowBuffer(spec, self._next_due)
         self._held: list[Results] = []
         self._seq = 0
+        self._ramp = np.arange(0)
         self._finished = False
         self._counts = {
             "rows_in": 0,
@@ -65,7 +66,6 @@ class SliceOperator:
         }
         self._plan_changed()
 
-    # -- planning -----------------------------------------------------------------------------------------
 
     @property
     def workload(self) -> Workload:
@@ -117,7 +117,7 @@ class SliceOperator:
         return found
 
     def _plan_changed(self) -> None:
-        self._labels = {q.number: q.label for q in self._queries}
+        labels = {q.number: q.label for q in self._queries}
         dimensions = [
             d for lane in self._lanes if isinstance(lane, RowLane) for d in lane.live.dimensions.values()
         ]
@@ -125,15 +125,16 @@ class SliceOperator:
             order_free(q.window) for q in self._queries
         )
         kind = pa.float64() if any(d.kind == "f" for d in dimensions) else pa.int64()
-        self._builder = ResultBuilder(self.spec, self._keys, positions=None if timed else kind)
+        self._builder = ResultBuilder(self.spec, self._keys, labels, positions=None if timed else kind)
         self._gaps = sorted({c for q in self._queries for c in _gap_columns(q.window)})
         self._needs_raw = bool(dimensions)
-        self._buffer.expect(self._next_due())
+        ordered = any(f.name.endswith("seq") for a in self.spec.aggs for f in a.bound.fields)
+        self._order_matters = ordered or any(isinstance(lane, RowLane) for lane in self._lanes)
+        self._buffer.forget_due()
 
     def _next_due(self) -> int:
         return min((lane.next_due(self.watermark) for lane in self._lanes), default=NEVER)
 
-    # -- rows ---------------------------------------------------------------------------------------------
 
     def push(self, batch: Any) -> Result:
         """Take rows (Arrow, pandas, Polars, a dict or a list of dicts); returns the results now due."""
@@ -149,7 +150,7 @@ class SliceOperator:
         return self._given(parts)
 
     def advance(self, watermark: Any) -> Result:
-        """Event time has reached `watermark` (a tick, datetime or ISO string); returns the results now due."""
+        """Event time has reached `watermark` (tick, datetime or ISO string); returns the results now due."""
         self._open("advance")
         tick = self.spec.domain.point(watermark, argument="watermark")
         parts = self._flush()
@@ -186,20 +187,24 @@ class SliceOperator:
         if self._needs_raw:
             waiting = [lane.buffer.oldest(self._seq) for lane in self._lanes if isinstance(lane, RowLane)]
             self._raw.forget(min(waiting, default=self._seq))
-        result = self._builder.build(parts, self._labels)
+        result = self._builder.build(parts)
         self._counts["results"] += len(result)
         return result
 
     def _ingest(self, table: pa.Table) -> list[Results]:
+        # first of all what may fail: a batch that does is refused whole, and nothing has changed
+        evaluated = {text: column_from_arrow(a) for text, a in self._expressions.evaluate(table).items()}
         self._counts["rows_in"] += table.num_rows
-        table, times = self._with_time(table)
+        table, times, in_order, usable = self._with_time(table)
+        if usable is not None:
+            evaluated = {text: c.take(usable) for text, c in evaluated.items()}
         n = len(times)
         if not n:
             return []
-        arrival = arrive(times, self.watermark, None if self.spec.watermark == MANUAL else self.spec.bound)
-        evaluated = {text: column_from_arrow(a) for text, a in self._expressions.evaluate(table).items()}
+        bound = None if self.spec.watermark == MANUAL else self.spec.bound
+        arrival = arrive(times, self.watermark, bound, in_order=in_order)
         slots = None if self._keys is None else self._keys.slots([table[k] for k in self.spec.keys])
-        rows = Rows(slots, times, np.arange(self._seq, self._seq + n), evaluated, arrival.in_order)
+        rows = Rows(slots, times, self._arrival_numbers(n), evaluated, in_order)
         self._seq += n
         if self._needs_raw:
             self._raw.keep(rows.seq, table)
@@ -212,6 +217,8 @@ class SliceOperator:
 
     def _bad_gaps(self, table: pa.Table, evaluated: Mapping[str, Column]) -> Array | None:
         """Rows without a usable session gap, which go to the ledger; None if there are none."""
+        if not self._gaps:
+            return None
         bad = np.zeros(table.num_rows, bool)
         for gap in self._gaps:
             column = evaluated[gap]
@@ -223,21 +230,36 @@ class SliceOperator:
         self._ledger.put(table.filter(pa.array(bad)), BAD_GAP)
         return bad
 
-    def _with_time(self, table: pa.Table) -> tuple[pa.Table, Array]:
-        """The batch without rows that have no usable time, and the times of the others."""
+    def _arrival_numbers(self, n: int) -> Array:
+        if self._order_matters:
+            return np.arange(self._seq, self._seq + n)
+        # nobody looks at them: numbers without a start cost nothing
+        if len(self._ramp) < n:
+            self._ramp = np.arange(n)
+        return self._ramp[:n]
+
+    def _with_time(self, table: pa.Table) -> tuple[pa.Table, Array, bool, Array | None]:
+        """The batch without rows that have no usable time, the other rows' times, whether these are in order,
+        and which rows they are (None: all)."""
         column = column_from_arrow(table[self.spec.time])
         times = column.values.astype(np.int64, copy=False)
-        if column.valid is not None:
-            self._ledger.put(table.filter(pa.array(~column.valid)), NULL_TIME)
-            table, times = table.filter(pa.array(column.valid)), times[column.valid]
-        if len(times) and (times.max() > _TIME_LIMIT or times.min() < -_TIME_LIMIT):
-            out = (times > _TIME_LIMIT) | (times < -_TIME_LIMIT)
-            self._ledger.put(table.filter(pa.array(out)), OUT_OF_RANGE)
-            table, times = table.filter(pa.array(~out)), times[~out]
-        return table, times
+        if not len(times):
+            return table, times, True, None
+        in_order = is_sorted(times)
+        low, high = (times[0], times[-1]) if in_order else (times.min(), times.max())
+        if column.valid is None and low >= -_TIME_LIMIT and high <= _TIME_LIMIT:
+            return table, times, in_order, None
+        valid = np.ones(len(times), bool) if column.valid is None else column.valid
+        out = valid & ((times > _TIME_LIMIT) | (times < -_TIME_LIMIT))
+        self._ledger.put(table.filter(pa.array(~valid)), NULL_TIME)
+        self._ledger.put(table.filter(pa.array(out)), OUT_OF_RANGE)
+        usable = np.flatnonzero(valid & ~out)
+        return table.take(pa.array(usable)), times[usable], is_sorted(times[usable]), usable
 
-    def _row_by_row(self, table: pa.Table, rows: Rows, arrival: Arrival, unusable: Array | None) -> list[Results]:
-        """A batch with rows that are late or unusable: each correction happens at its place between the others."""
+    def _row_by_row(
+        self, table: pa.Table, rows: Rows, arrival: Arrival, unusable: Array | None
+    ) -> list[Results]:
+        """A batch with rows that are late or unusable: each correction happens at its place among the others."""
         late = np.zeros(len(rows), bool) if arrival.late is None else arrival.late
         met = np.full(len(rows), self.watermark) if arrival.met is None else arrival.met
         out = np.zeros(len(rows), bool) if unusable is None else unusable
@@ -272,7 +294,7 @@ class SliceOperator:
         parts = [lane.advance(self.watermark) for lane in self._lanes]
         for lane in self._lanes:
             self._collect_rejected(lane)
-        self._buffer.expect(self._next_due())
+        self._buffer.forget_due()
         return parts
 
     def _collect_rejected(self, lane: PartialLane | RowLane) -> None:
@@ -282,7 +304,6 @@ class SliceOperator:
                 self._counts["rows_used"] -= len(seq)
             lane.rejected = []
 
-    # -- windows come and go --------------------------------------------------------------------------------
 
     def add_window(self, label: str, window: Window) -> None:
         """Give this window too from now on, starting with the first one whose rows are all still there."""
@@ -319,7 +340,6 @@ class SliceOperator:
         del self._windows[label]
         self._plan_changed()
 
-    # -- state --------------------------------------------------------------------------------------------------
 
     def snapshot(self, *, key_groups: range | None = None) -> bytes:
         """The whole state as bytes, or the part of some key groups (a range within 0..128)."""
@@ -352,7 +372,6 @@ class SliceOperator:
             for lane in facts["lanes"]
         ]
 
-    # -- looking at it ----------------------------------------------------------------------------------------
 
     @property
     def late(self) -> pa.Table:

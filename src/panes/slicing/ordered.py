@@ -8,6 +8,7 @@ lifted once however many windows look at it. Windows found due are returned with
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,6 +82,9 @@ class OrderedSlicer:
             if isinstance(query.window, ContextFree):
                 by_measure.setdefault(query.window.measure, []).append(query)
         self.sets = {measure: WindowSet(measure, some) for measure, some in by_measure.items()}
+        column_sets = {str(m.column): s for m, s in self.sets.items() if m.kind == "column"}
+        everything = (-np.inf, np.inf)
+        self.limits = {d: column_sets[d].limits if d in column_sets else everything for d in self.dimensions}
         self.discretizers = [(q.number, q.window) for q in queries if isinstance(q.window, Discretizer)]
         self.free_forms = [(q.number, q.window) for q in queries if isinstance(q.window, FreeForm)]
         self.count_backs = [(q.number, q.window) for q in queries if isinstance(q.window, CountBack)]
@@ -95,7 +99,6 @@ class OrderedSlicer:
         dims = tuple(np.empty(0, t) for t in (np.dtype(np.int64), *self.dimensions.values()))
         return SliceTable(empty, empty, empty, dims, dims, tuple(a.bound.empty(0) for a in self.aggs))
 
-    # -- rows ---------------------------------------------------------------------------------------
 
     def take(self, rows: Rows) -> Found:
         """Rows in event-time order, all behind the watermark; returns windows that rows alone complete."""
@@ -242,7 +245,6 @@ class OrderedSlicer:
         columns = (np.array(c, np.int64) for c in (slots, starts, stops, begins, ends))
         return Closed(*columns)
 
-    # -- time -----------------------------------------------------------------------------------------
 
     def advance(self, watermark: int) -> Found:
         """Windows that event time alone makes due; then forget slices that no window can need."""
@@ -271,7 +273,6 @@ class OrderedSlicer:
             due.append(self._of_closed(number, closed))
         return self._lowered(Due.concat(due))
 
-    # -- results and memory ------------------------------------------------------------------------------
 
     def _lowered(self, due: Due) -> Found:
         if not len(due):
@@ -336,14 +337,10 @@ class OrderedSlicer:
                 np.nextafter(seen, np.inf) if seen.dtype.kind == "f" else seen + 1
             )
 
-    # -- parts of the state ---------------------------------------------------------------------------------
 
     def select(self, slots: Array) -> OrderedSlicer:
         """A copy of the state of these keys, renumbered 0, 1, ... (slots not seen yet are empty there)."""
-        other = OrderedSlicer(
-            self.queries, self.aggs, self.dimensions, store=self.store, emit_empty=self.emit_empty
-        )
-        other.watermark = self.watermark
+        other = copy(self)  # windows and aggregates are shared, state is not
         self.keys.grow(int(slots.max()) + 1 if len(slots) else 0)
         other.keys = self.keys.select(slots)
         place = np.searchsorted(slots, self.slices.slot)

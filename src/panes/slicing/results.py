@@ -54,12 +54,20 @@ class ResultBuilder:
     """Turns what lanes give into tables of one schema."""
 
     def __init__(
-        self, spec: OperatorSpec, keys: KeyDirectory | None, *, positions: pa.DataType | None
+        self,
+        spec: OperatorSpec,
+        keys: KeyDirectory | None,
+        labels: Mapping[int, str],
+        *,
+        positions: pa.DataType | None,
     ) -> None:
         self._spec = spec
         self._keys = keys
         self._time_type = spec.schema.field(spec.time).type
         self._positions = positions  # type of window_from and window_to; None: no window has them
+        self._label_at = np.zeros(max(labels, default=0) + 1, np.int64)
+        self._label_at[list(labels)] = np.arange(len(labels))
+        self._names = pa.array(list(labels.values()), pa.string())
         self._empty: Result | None = None
 
     def empty(self) -> Result:
@@ -69,59 +77,57 @@ class ResultBuilder:
             nothing = Results(
                 none, none, none, none, none, none, none.astype(np.int32), none.astype(bool), values
             )
-            self._empty = self._table([nothing], {})
+            self._empty = self._table(nothing)
         return self._empty
 
-    def build(self, parts: Sequence[Results], labels: Mapping[int, str]) -> Result:
+    def build(self, parts: Sequence[Results]) -> Result:
         """One table of all parts; windows that have an end in time are in the order of it."""
         parts = [p for p in parts if len(p)]
-        return self._table(parts, labels) if parts else self.empty()
+        if not parts:
+            return self.empty()
+        return self._table(parts[0] if len(parts) == 1 else _joined(parts))
 
-    def _table(self, parts: Sequence[Results], labels: Mapping[int, str]) -> Result:
-        def column(name: str) -> Array:
-            columns = [getattr(p, name) for p in parts]
-            return columns[0] if len(columns) == 1 else np.concatenate(columns)
-
-        slots, number = column("slots"), column("query")
+    def _table(self, given: Results) -> Result:
         columns: dict[str, pa.Array] = {}
         if self._keys is not None:
-            columns.update(zip(self._spec.keys, self._keys.key_columns(slots)))
-        columns["window"] = _label_column(number, labels)
-        end = column("end")
-        columns["window_start"] = self._time(column("start"))
-        columns["window_end"] = self._time(end)
+            columns.update(zip(self._spec.keys, self._keys.key_columns(given.slots)))
+        columns["window"] = self._names.take(pa.array(self._label_at[given.query]))
+        columns["window_start"] = self._time(given.start)
+        columns["window_end"] = self._time(given.end)
         if self._positions is not None:
-            columns["window_from"] = _position(
-                np.concatenate([_as(p.lo, self._positions) for p in parts]), self._positions
-            )
-            columns["window_to"] = _position(
-                np.concatenate([_as(p.hi, self._positions) for p in parts]), self._positions
-            )
-        for i, agg in enumerate(self._spec.aggs):
-            arrays = [p.values[i] for p in parts]
-            columns[agg.name] = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
-        columns["revision"] = pa.array(column("revision").astype(np.int32, copy=False))
+            columns["window_from"] = _position(_as(given.lo, self._positions), self._positions)
+            columns["window_to"] = _position(_as(given.hi, self._positions), self._positions)
+        for agg, values in zip(self._spec.aggs, given.values):
+            columns[agg.name] = values
+        columns["revision"] = pa.array(given.revision.astype(np.int32, copy=False))
         if self._spec.lateness is not None:
-            columns["void"] = pa.array(column("void"))
-        table = pa.table(columns)
-        if len(end) > 1 and np.any(end[1:] < end[:-1]):
+            columns["void"] = pa.array(given.void)
+        table = pa.Table.from_arrays(list(columns.values()), list(columns))
+        end = given.end
+        if len(end) > 1 and (end[1:] < end[:-1]).any():
             table = table.take(np.argsort(end, kind="stable"))
         if self._spec.finalize is not None:
             table = self._spec.finalize(table)
         return Result(table)
 
     def _time(self, ticks: Array) -> pa.Array:
-        missing = ticks == NO_TIME
-        array = pa.array(ticks, mask=missing) if missing.any() else pa.array(ticks)
+        # NO_TIME is the smallest integer there is
+        missing = ticks == NO_TIME if len(ticks) and ticks.min() == NO_TIME else None
+        array = pa.array(ticks, mask=missing)
         if pa.types.is_timestamp(self._time_type):
             return array.view(self._time_type)
         return array
 
 
-def _label_column(number: Array, labels: Mapping[int, str]) -> pa.Array:
-    numbers = np.array(sorted(labels), np.int64)
-    names = pa.array([labels[n] for n in numbers.tolist()], pa.string())
-    return names.take(pa.array(np.searchsorted(numbers, number)))
+def _joined(parts: Sequence[Results]) -> Results:
+    names = ("query", "slots", "start", "end", "lo", "hi", "revision", "void")
+    columns = {name: [getattr(p, name) for p in parts] for name in names}
+    if any(c.dtype == np.float64 for c in columns["lo"]):
+        for name in ("lo", "hi"):
+            columns[name] = [_as(c, pa.float64()) for c in columns[name]]
+    values = tuple(pa.concat_arrays(arrays) for arrays in zip(*(p.values for p in parts)))
+    arrays = [np.concatenate(columns[name]) for name in names]
+    return Results(*arrays, values=values)
 
 
 def _as(column: Array, type: pa.DataType) -> Array:

@@ -21,6 +21,8 @@ Array = np.ndarray
 _ROWS = 16
 #: From this many columns on, rows are combined one by one, in place rather than through copies.
 _WIDE = 4096
+#: Up to this many ranges are covered one by one, which is quicker than all at once.
+_FEW = 64
 
 
 class Ring:
@@ -42,13 +44,13 @@ class Ring:
     def _allocate(self, rows: int, columns: int) -> None:
         self._rows, self.columns = rows, columns
         height = 2 * rows if self.tree else rows
-        self.present = np.zeros((height, columns), np.uint8)
+        # Memory is not touched before a row is used: fresh pages are dear.
+        self.present = np.empty((height, columns), np.uint8)
         self.fields = [
-            tuple(np.full((height, columns), none[0], none.dtype) for none in identity)
-            for identity in self._identity
+            tuple(np.empty((height, columns), none.dtype) for none in identity) for identity in self._identity
         ]
         self._blank = np.zeros(rows, bool)  # rows of new slices: their content is that of an old one
-        self._valid = np.zeros(2 * rows, bool)  # nodes that are up to date
+        self._valid = bytearray(2 * rows)  # nodes that are up to date; bytes, since most are looked at one by one
 
     @property
     def nbytes(self) -> int:
@@ -67,7 +69,12 @@ class Ring:
         """Have columns for slots 0..columns-1."""
         if columns > self.columns:
             self._move(self._rows, max(columns, 2 * self.columns))
-        self.width = max(self.width, columns)
+        if columns > self.width:
+            self._fill(self.rows(), slice(self.width, columns))
+            if self.tree:
+                nodes = np.flatnonzero(np.frombuffer(self._valid, np.uint8))
+                self._fill(nodes, slice(self.width, columns))
+            self.width = columns
 
     def grow_tree(self) -> None:
         self.tree = True
@@ -103,38 +110,38 @@ class Ring:
         """Everything into matrices of another size."""
         old, present, fields, blank = self.rows(), self.present, self.fields, self._blank
         self._allocate(rows, columns)
-        new, width = self.rows(), present.shape[1]
-        self.present[new, :width] = present[old]
-        self._blank[new] = blank[old]
-        for targets, sources in zip(self.fields, fields):
-            for target, source in zip(targets, sources):
-                target[new, :width] = source[old]
+        self._blank[self.rows()] = blank[old]
+        width = self.width
+        for row, source in zip(self.rows().tolist(), old.tolist()):
+            self.present[row, :width] = present[source, :width]
+            for targets, sources in zip(self.fields, fields):
+                for target, field in zip(targets, sources):
+                    target[row, :width] = field[source, :width]
 
     # -- writing ------------------------------------------------------------------------------------------
-
-    def is_blank(self, rows: Array) -> Array:
-        return self._blank[rows]
-
-    def written(self, rows: Array) -> None:
-        self._blank[rows] = False
 
     def fill(self, rows: Array) -> None:
         """Make new rows among these hold nothing."""
         rows = rows[self._blank[rows]]
         if len(rows):
-            self.present[rows] = 0
-            for fields, identity in zip(self.fields, self._identity):
-                for field, none in zip(fields, identity):
-                    field[rows] = none[0]
+            self._fill(rows, slice(self.width))
             self._blank[rows] = False
+
+    def _fill(self, rows: Array, columns: slice) -> None:
+        self.present[rows, columns] = 0
+        for fields, identity in zip(self.fields, self._identity):
+            for field, none in zip(fields, identity):
+                field[rows, columns] = none[0]
 
     def write(self, row: int, width: int, present: Any, cells: Sequence[Cells]) -> None:
         """Combine cells of columns 0..width-1 into one row."""
         if self._blank[row]:
-            self.present[row, :width], self.present[row, width:] = present, 0
-            for fields, identity, cell in zip(self.fields, self._identity, cells):
-                for field, none, value in zip(fields, identity, cell.fields):
-                    field[row, :width], field[row, width:] = value, none[0]
+            if width < self.width:
+                self._fill(np.array([row]), slice(width, self.width))
+            self.present[row, :width] = present
+            for fields, cell in zip(self.fields, cells):
+                for field, value in zip(fields, cell.fields):
+                    field[row, :width] = value
             self._blank[row] = False
             return
         self.present[row, :width] |= present
@@ -159,6 +166,8 @@ class Ring:
         if not self.tree:
             at, offsets = spread(lo, hi)
             return self.row(at), offsets
+        if len(lo) <= _FEW:
+            return self._cover_few(lo.tolist(), hi.tolist())
         a, b = self._base + lo, self._base + hi
         owners, rows, wanted = [], [], []
         for level in range(self._rows.bit_length()):
@@ -177,18 +186,44 @@ class Ring:
         np.cumsum(np.bincount(owner, minlength=len(lo)), out=offsets[1:])
         return np.concatenate(rows)[np.argsort(owner, kind="stable")], offsets
 
+    def _cover_few(self, lo: list[int], hi: list[int]) -> tuple[Array, Array]:
+        rows, offsets = [], [0]
+        for a, b in zip(lo, hi):
+            a, b, level = self._base + a, self._base + b, 0
+            while a < b:
+                if a & 1:
+                    rows.append(self._up_to_date(level, a))
+                    a += 1
+                if b & 1:
+                    b -= 1
+                    rows.append(self._up_to_date(level, b))
+                a, b, level = a >> 1, b >> 1, level + 1
+            offsets.append(len(rows))
+        return np.array(rows, np.int64), np.array(offsets, np.int64)
+
     # -- the tree -----------------------------------------------------------------------------------------
 
     def touch(self, at: Array) -> None:
         """Slices at these positions change: nodes above them are out of date."""
         if not self.tree:
             return
-        numbers = self._base + at
+        numbers = set((self._base + at).tolist())
         for level in range(1, self._rows.bit_length()):
-            numbers = numbers >> 1
-            if len(numbers) > 8:
-                numbers = np.unique(numbers)
-            self._valid[self._node(level, numbers)] = False
+            numbers = {n >> 1 for n in numbers}
+            first, mask = 2 * self._rows - (2 * self._rows >> level), (self._rows >> level) - 1
+            for n in numbers:
+                self._valid[first + (n & mask)] = 0
+
+    def _up_to_date(self, level: int, number: int) -> int:
+        """The row of a node, computed if need be."""
+        if level == 0:
+            return number & (self._rows - 1)
+        row = 2 * self._rows - (2 * self._rows >> level) + (number & ((self._rows >> level) - 1))
+        if not self._valid[row]:
+            left, right = self._up_to_date(level - 1, 2 * number), self._up_to_date(level - 1, 2 * number + 1)
+            self._join_rows(row, left, right)
+            self._valid[row] = 1
+        return row
 
     def _node(self, level: int, numbers: Array) -> Array:
         """Rows of nodes of a level; level 0 are the slices."""
@@ -196,22 +231,22 @@ class Ring:
 
     def _compute(self, wanted: list[Array]) -> None:
         """Compute nodes (given per level) that are out of date, and those below that they need."""
+        valid = np.frombuffer(self._valid, np.uint8)
         stale: list[Array] = []
         below = np.empty(0, np.int64)
         for level in range(len(wanted) - 1, 0, -1):
             nodes = np.concatenate((wanted[level], below))
-            nodes = np.unique(nodes[~self._valid[self._node(level, nodes)]])
+            nodes = np.unique(nodes[valid[self._node(level, nodes)] == 0])
             stale.append(nodes)
             below = np.concatenate((2 * nodes, 2 * nodes + 1))
         for level, nodes in enumerate(reversed(stale), start=1):
             if len(nodes):
                 rows = self._node(level, nodes)
                 self._join(rows, self._node(level - 1, 2 * nodes), self._node(level - 1, 2 * nodes + 1))
-                self._valid[rows] = True
+                valid[rows] = 1
 
     def _join(self, out: Array, left: Array, right: Array) -> None:
         """Rows `out` become the rows `left` combined with the rows `right`."""
-        self.combines += len(out) * self.width
         if self.width >= _WIDE:
             for o, x, y in zip(out.tolist(), left.tolist(), right.tolist()):
                 self._join_rows(o, x, y)
@@ -220,6 +255,7 @@ class Ring:
 
     def _join_rows(self, out: Any, left: Any, right: Any) -> None:
         width = self.width
+        self.combines += width * (len(out) if isinstance(out, np.ndarray) else 1)
         self.present[out, :width] = self.present[left, :width] | self.present[right, :width]
         for a, (agg, fields) in enumerate(zip(self._aggs, self.fields)):
             merged = agg.merge(self.cells(a, left), self.cells(a, right))

@@ -6,6 +6,7 @@ held back. What is malformed is refused at once, by a trial read of each new com
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -19,19 +20,20 @@ LIMIT = 8192
 class RowBuffer:
     """Single rows, not yet worked on."""
 
-    def __init__(self, spec: OperatorSpec) -> None:
+    def __init__(self, spec: OperatorSpec, next_due: Callable[[], int]) -> None:
         self._spec = spec
+        self._next_due = next_due
         self._rows: list[dict[str, Any]] = []
         self._shapes: set[tuple[Any, ...]] = set()
         self._highest = ALWAYS
-        self._due = ALWAYS
+        self._due: int | None = None  # nothing can be due before the watermark reaches this; None: ask
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def expect(self, due: int) -> None:
-        """Nothing can be due before the watermark reaches this."""
-        self._due = due
+    def forget_due(self) -> None:
+        """The watermark moved or windows changed: ask anew what is due next, when that is needed."""
+        self._due = None
 
     def takes(self, batch: dict[str, Any]) -> bool:
         """Whether a dict is one row, and not columns."""
@@ -52,6 +54,8 @@ class RowBuffer:
             time = self._spec.domain.point(time, argument=self._spec.time)
         if len(self._rows) >= LIMIT:
             return True
+        if self._due is None:
+            self._due = self._next_due()
         if self._spec.watermark == MANUAL:
             # behind the watermark: it may complete a window that counts rows, or correct one
             return time <= watermark and (self._due == ALWAYS or self._spec.lateness is not None)

@@ -18,7 +18,7 @@ from panes.errors import QueryError
 from panes.slicing.due import Due
 from panes.slicing.given import Given, diff
 from panes.slicing.lane import Agg, Query, Results, Rows
-from panes.slicing.measures import went_back
+from panes.slicing.measures import BACK, NULL, OUT_OF_RANGE, broken
 from panes.slicing.ordered import Found, OrderedSlicer
 from panes.slicing.reorder import ReorderBuffer, by_time, concat_rows
 from panes.windows.base import ALWAYS, NEVER, ContextFree, CountBack
@@ -43,7 +43,7 @@ class RowLane:
         self.lateness = lateness
         self.buffer = ReorderBuffer()
         self.live = OrderedSlicer(queries, aggs, dimensions, store=store, emit_empty=emit_empty)
-        self.base = OrderedSlicer(queries, aggs, dimensions, store=store, emit_empty=emit_empty)
+        self.base = self.live if lateness is None else self.live.select(np.arange(0))
         self.log: list[Rows] = []
         self.given = Given()
         self.last_time = ALWAYS
@@ -54,7 +54,6 @@ class RowLane:
     def queries(self) -> tuple[Query, ...]:
         return self.live.queries
 
-    # -- rows and time ---------------------------------------------------------------------------------
 
     def add(self, rows: Rows) -> None:
         """Take rows that are not late."""
@@ -76,10 +75,10 @@ class RowLane:
         released = self.buffer.release(watermark)
         if released is None:
             return []
-        bad = went_back(released, self.live.dimensions, self.live.keys)
-        if bad is not None:
-            self.rejected += [(released.seq[mask], reason) for mask, reason in bad if mask.any()]
-            released = released.take(np.flatnonzero(~(bad[0][0] | bad[1][0])))
+        bad = broken(released, self.live.dimensions, self.live.limits, self.live.keys)
+        if bad:
+            self.rejected += [(released.seq[mask], reason) for mask, reason in bad]
+            released = released.take(np.flatnonzero(~np.any([mask for mask, _ in bad], axis=0)))
         if self.lateness is not None:
             self.log.append(released)
         return [self.live.take(released)]
@@ -116,10 +115,12 @@ class RowLane:
             values = column.values
             value = values[at]
             null = (column.valid is not None and not column.valid[at]) or value != value
+            low, high = self.live.limits[name]
             before = values[at - 1] if at else part.keys.last[d][0]
             after = values[at + 1] if at + 1 < len(rows) else value
-            if null or not before <= value <= after:
-                self.rejected.append((rows.seq[at : at + 1], "null measure" if null else "measure went back"))
+            if null or not low <= value < high or not before <= value <= after:
+                reason = NULL if null else OUT_OF_RANGE if not low <= value < high else BACK
+                self.rejected.append((rows.seq[at : at + 1], reason))
                 return True
         return False
 
@@ -137,7 +138,6 @@ class RowLane:
             return ALWAYS
         return watermark + 1
 
-    # -- windows come and go ---------------------------------------------------------------------------
 
     def add_window(self, query: Query, watermark: int) -> None:
         """Give this window too, from the first one on whose rows are all still held."""
@@ -152,14 +152,18 @@ class RowLane:
                 f"window {query.label!r}: a session with a gap by expression can't be added to a stream that has "
                 "begun, since nobody knows the gaps of the rows that came before; start a new query with it"
             )
-        for slicer in (self.live, self.base):
+        for slicer in self.slicers():
             slicer.set_queries((*slicer.queries, query))
             slicer.start_giving(query, self.last_time)
 
     def remove_window(self, number: int) -> None:
-        for slicer in (self.live, self.base):
+        for slicer in self.slicers():
             slicer.set_queries(tuple(q for q in slicer.queries if q.number != number))
         self.given.forget(number)
+
+    def slicers(self) -> tuple[OrderedSlicer, ...]:
+        """The live slicer, and the base behind it if there is allowed lateness."""
+        return (self.live,) if self.lateness is None else (self.live, self.base)
 
     def metrics(self) -> dict[str, Any]:
         return {

@@ -40,9 +40,7 @@ def dump(lane: RowLane, slots: Array) -> dict[str, pa.Table]:
             }
         )
     }
-    for name, slicer in (("live", lane.live), ("base", lane.base)):
-        if name == "base" and lane.lateness is None:
-            continue
+    for name, slicer in zip(("live", "base"), lane.slicers()):
         part = slicer.select(slots)
         tables[f"{name}.keys"] = _keys_table(part.keys, slots)
         tables[f"{name}.slices"] = _slices_table(part, slots)
@@ -58,7 +56,7 @@ def dump(lane: RowLane, slots: Array) -> dict[str, pa.Table]:
 def load(lane: RowLane, tables: Mapping[str, pa.Table], slot_map: Array) -> None:
     """Add a dump to a lane; `slot_map[slot in the dump]` is the slot here."""
     facts = tables["facts"].to_pylist()[0]
-    for name, slicer in (("live", lane.live), ("base", lane.base)):
+    for name, slicer in zip(("live", "base"), lane.slicers()):
         slicer.watermark = facts[name]
         key = "given_from" if name == "live" else "base_given_from"
         slicer.keys.given_from.update({int(e["number"]): e["start"] for e in facts[key]})
@@ -83,7 +81,6 @@ def _scalar_starts(keys: KeyState) -> list[dict[str, Any]]:
     return [{"number": n, "start": s} for n, s in keys.given_from.items() if not isinstance(s, np.ndarray)]
 
 
-# -- slicers -------------------------------------------------------------------------------------------------
 
 
 def _keys_table(keys: KeyState, slots: Array) -> pa.Table:
@@ -164,7 +161,6 @@ def _load_slicer(slicer: OrderedSlicer, keys: pa.Table, slices: pa.Table, slot_m
     slicer.slices = both.take(np.lexsort((both.pos, both.slot)))
 
 
-# -- rows ------------------------------------------------------------------------------------------------------
 
 
 def _rows_table(rows: Rows, slots: Array) -> pa.Table:

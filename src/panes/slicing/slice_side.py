@@ -128,7 +128,7 @@ class SliceSide:
         if answers is None:
             return no_results(self.aggs)
         if self.keyed:
-            spans = spans.take(answers.which)
+            spans = spans.repeat(answers.counts)
         return first_results(spans.number, answers.slots, spans.start, spans.end, answers.values)
 
     def answer(self, spans: Spans) -> tuple[Spans, Answers | None]:

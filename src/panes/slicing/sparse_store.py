@@ -124,7 +124,7 @@ class SparseStore:
         self.combines += len(index)
         if not self._keyed:
             values = tuple(a.lower_ranges(c.view(), index, offsets) for a, c in zip(self._aggs, self._cells))
-            return Answers(np.arange(len(lo)), np.zeros(len(lo), np.int64), values)
+            return Answers(np.ones(len(lo), np.int64), np.zeros(len(lo), np.int64), values)
         owner = np.repeat(np.arange(len(lo)), np.diff(offsets))
         order = _order(owner, self._slots.view()[index])
         index, owner = index[order], owner[order]
@@ -137,7 +137,7 @@ class SparseStore:
             kept, kept_bounds = spread(bounds[fresh], bounds[fresh + 1])
             index, slots, which, bounds = index[kept], slots[kept], which[fresh], kept_bounds
         values = tuple(a.lower_ranges(c.view(), index, bounds) for a, c in zip(self._aggs, self._cells))
-        return Answers(which, slots[bounds[:-1]], values)
+        return Answers(np.bincount(which, minlength=len(lo)), slots[bounds[:-1]], values)
 
     def _between(self, lo: Array, hi: Array) -> tuple[Array, Array]:
         """Indexes of the cells of each range of slices, and the offsets of the ranges among them."""

@@ -20,17 +20,14 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Answers:
-    """Results of windows: window which[i] for key slots[i], with one Arrow array per aggregate.
+    """Results of windows, one window after the other: counts[w] of them, for keys in the order of their slots."""
 
-    Ordered by window, then slot.
-    """
-
-    which: Array
+    counts: Array  # per window asked for
     slots: Array
-    values: tuple[pa.Array, ...]
+    values: tuple[pa.Array, ...]  # one per aggregate
 
     def __len__(self) -> int:
-        return len(self.which)
+        return len(self.slots)
 
 
 @dataclass(frozen=True)

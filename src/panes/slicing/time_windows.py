@@ -15,6 +15,7 @@ from panes.slicing.edge_cache import step_of
 from panes.slicing.lane import Query
 from panes.slicing.window_set import WindowSet
 from panes.windows.base import ALWAYS, NEVER, TIME, Array, ContextFree
+from panes.windows.grid import check_count
 from panes.windows.periodic import Periodic
 
 #: Listing this many windows that turn out empty costs less than being careful.
@@ -35,6 +36,10 @@ class Spans:
     def take(self, index: Array) -> Spans:
         return Spans(self.number[index], self.start[index], self.end[index])
 
+    def repeat(self, counts: Array) -> Spans:
+        """Each window as often as said."""
+        return Spans(np.repeat(self.number, counts), np.repeat(self.start, counts), np.repeat(self.end, counts))
+
     @staticmethod
     def none() -> Spans:
         empty = np.empty(0, np.int64)
@@ -49,21 +54,34 @@ class TimeWindows:
         self.windows = [q.window for q in queries if isinstance(q.window, ContextFree)]
         self._set = WindowSet(TIME, self.queries)
         #: how far behind a row windows that it makes due may end
-        self.reach = min(max((w.reach for w in self.windows), default=0), 2**62)
+        self.reach = int(min(max((w.reach for w in self.windows), default=0), 2**62))
         self.fresh = dict(self._set.fresh)
         self._rate = sum(1 / step_of(w) for w in self.windows)
-        periodic = [w for w in self.windows if isinstance(w, Periodic)]
+        periodic = [(q.number, w) for q, w in zip(queries, self.windows) if isinstance(w, Periodic)]
         self._others = [w for w in self.windows if not isinstance(w, Periodic)]
-        self._slides = np.array([w.slide for w in periodic], np.int64)
-        self._ends = np.array([w.offset + w.size for w in periodic], np.int64)
+        self._numbers = np.array([n for n, _ in periodic], np.int64)
+        self._sizes = np.array([w.size for _, w in periodic], np.int64)
+        self._slides = np.array([w.slide for _, w in periodic], np.int64)
+        self._ends = np.array([w.offset + w.size for _, w in periodic], np.int64)
+        self._shortest = int(self._slides.min(initial=NEVER))
+        self._asked: tuple[int, Array] | None = None
         self._next_end_from, self._next_end = NEVER, NEVER
 
     def __bool__(self) -> bool:
         return bool(self.queries)
 
+    def _next_ends(self, progress: int) -> Array:
+        """The first end after `progress` of each periodic query; asked for the same moment again and again."""
+        if self._asked is None or self._asked[0] != progress:
+            self._asked = progress, progress + 1 + (self._ends - progress - 1) % self._slides
+        return self._asked[1]
+
     def horizon(self, progress: int) -> int:
         """Rows before this are needed by no window that ends after `progress`."""
-        return int(self._set.horizon(progress)) if self.queries else NEVER
+        found = [int(w.horizon(progress)) for w in self._others]
+        if len(self._slides):
+            found.append(int((self._next_ends(progress) - self._sizes).min()))
+        return min(found, default=NEVER)
 
     def due(self, slices: Array, lo: int, hi: int) -> Spans:
         """Windows with lo < end <= hi that can hold a row of a slice (given by sorted starts), by end."""
@@ -71,14 +89,26 @@ class TimeWindows:
             slices = slices[1:]  # before the first edge of all: in no window
         if not len(slices) or not self.queries:
             return Spans.none()
-        low, high = max(lo, int(slices[0])), min(hi, int(slices[-1]) + int(self.reach))
+        low, high = max(lo, int(slices[0])), min(hi, int(slices[-1]) + self.reach)
         if low >= high:
             return Spans.none()
+        if not self._others and high - low <= self._shortest:
+            return self._due_soon(low, high)
         if (high - low) * self._rate <= 4 * len(slices) + _CARELESS:
             return Spans(*self._set.ending(low, high))
-        parts = [_of_slices(q, q.window, slices, lo, hi) for q in self.queries]
+        parts = [_of_slices(q, q.window, slices, lo, hi) for q in self.queries if isinstance(q.window, ContextFree)]
         number, start, end = (np.concatenate(c) for c in zip(*parts))
         return Spans(number, start, end).take(np.lexsort((start, number, end)))
+
+    def _due_soon(self, lo: int, hi: int) -> Spans:
+        """The same when no query can have more than one window ending in the stretch."""
+        ends = self._next_ends(lo)
+        which = np.flatnonzero(ends <= hi)
+        end = ends[which]
+        if hi - lo > 1 and len(which) > 1:
+            order = np.argsort(end, kind="stable")
+            which, end = which[order], end[order]
+        return Spans(self._numbers[which], end - self._sizes[which], end)
 
     def all_ending(self, lo: int, hi: int) -> Spans:
         """All windows with lo < end <= hi, whether they can hold rows or not."""
@@ -90,7 +120,7 @@ class TimeWindows:
 
     def holding(self, time: int, latest: int) -> Spans:
         """Windows with start <= time < end <= latest."""
-        high = latest if self.fresh else min(latest, time + int(self.reach))
+        high = latest if self.fresh else min(latest, time + self.reach)
         found = self.all_ending(time, high)
         return found.take(np.flatnonzero(found.start <= time))
 
@@ -125,7 +155,7 @@ class TimeWindows:
         if not self._next_end_from <= progress < self._next_end:
             found = [_next_end(w, progress) for w in self._others]
             if len(self._slides):
-                found.append(int((progress + 1 + (self._ends - progress - 1) % self._slides).min()))
+                found.append(int(self._next_ends(progress).min()))
             self._next_end_from, self._next_end = progress, min(found, default=NEVER)
         return self._next_end
 
@@ -150,6 +180,7 @@ def _of_slices(
     # Slices overlap in the windows that hold them: each window is listed for the first of its slices.
     first[1:] = np.maximum(first[1:], np.maximum.accumulate(last)[:-1] + 1)
     counts = np.maximum(last - first + 1, 0)
+    check_count(int(counts.sum()))
     before = np.cumsum(counts) - counts
     nth = np.arange(int(counts.sum())) + np.repeat(first - before, counts)
     start = nth * slide + offset

@@ -6,6 +6,7 @@ finds the clusters and asks the windows only around them, so that a jump of cent
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,6 +40,11 @@ class WindowSet:
         self.reach = max((w.reach for w in windows), default=0)
         self.fresh = {q.number: w.fresh for q, w in self._others if w.fresh is not None}
         self.step = min((_step(w) for w in windows), default=1)
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Values outside can't be told apart at the size of these windows, or leave int64."""
+        return (-math.inf, math.inf) if self._family is None else self._family.limits
 
     def __bool__(self) -> bool:
         return self._family is not None or bool(self._others)

@@ -38,6 +38,11 @@ class PeriodicFamily:
     def __len__(self) -> int:
         return len(self.windows)
 
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The smallest and largest value that windows can be found for."""
+        return self._grid.value(self._grid.low), self._grid.value(self._grid.high)
+
     @cached_property
     def _progressions(self) -> tuple[Array, Array, Array]:
         """(step, phase, first) of all progressions of edges, most of those inside another left out."""

@@ -22,6 +22,8 @@ def call(name: str, *args: Any, **options: Any) -> str:
 
 
 def _literal(value: Any) -> str:
+    if callable(value) and hasattr(value, "__qualname__"):
+        return str(value.__qualname__)  # the same in every process, as an address is not
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
 

@@ -14,6 +14,8 @@ from panes.plan.types import canonical_schema
 from panes.runners.local.rejects import Rejects
 from panes.runners.local.source import BATCH_ROWS, Source
 
+_NOTHING = object()
+
 
 class TableSource(Source):
     """All rows at once, handed out in batches."""
@@ -49,8 +51,8 @@ class IterableSource(Source):
         if declared is not None and not self.repeatable:
             self.schema = declared
             return
-        first = next(iterator, None)
-        if first is None:
+        first = next(iterator, _NOTHING)
+        if first is _NOTHING:
             if declared is None:
                 raise DataError(
                     f"the {self._kind} given as data is empty, so its columns are not known; give schema="
