@@ -172,21 +172,23 @@ def plot(workload: Workload, points: list[Point], folder: Path) -> Path | None:
 
 def _lines(panel: Any, workload: Workload, points: list[Point]) -> None:
     assert workload.x is not None
+    points = [p for p in points if workload.x in p.params]
     series: dict[str, list[tuple[Any, float]]] = {}
     for point in points:
         others = [str(v) for k, v in point.params.items() if k != workload.x]
         label = ", ".join([point.contender, *others])
-        series.setdefault(label, []).append((point.params.get(workload.x, 0), point.value))
+        series.setdefault(label, []).append((point.params[workload.x], point.value))
     numeric = all(isinstance(x, (int, float)) for line in series.values() for x, _ in line)
     for label, line in series.items():
         line = sorted(line) if numeric else line
         heavy = label.startswith(ENGINE)
         panel.plot(*zip(*line), marker="o", label=label, linewidth=2.5 if heavy else 1)
-    if numeric and max((x for line in series.values() for x, _ in line), default=0) > 20:
-        panel.set_xscale("symlog")
+    if numeric and min((x for line in series.values() for x, _ in line), default=0) > 0:
+        panel.set_xscale("log")
     panel.set_yscale("log")
     panel.set_xlabel(workload.x)
-    panel.legend(fontsize=7)
+    if series:
+        panel.legend(fontsize=7)
     panel.grid(alpha=0.3)
 
 

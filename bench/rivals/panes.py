@@ -30,7 +30,7 @@ def pane_length(queries: Sequence[Query]) -> int:
 
 
 class Panes(InOrderSlices):
-    name = "panes"
+    name = "panes (Li 2005)"  # not to be mistaken for this project in tables
 
     def __init__(
         self, queries: Sequence[Query], function: Function, *, ooo: bool = False, eager: bool = False

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from tests.fuzz.specs import FRESH_START, Spec, random_aggregates, random_windows
+from tests.fuzz.specs import ADDED, Spec, random_aggregates, random_windows
 
 SECONDS_OF_CALENDARS = (1_711_670_400, 1_729_814_400, 1_710_028_800, -18_489_600)  # near DST changes
 BASES = (0, 0, 0, 0, -7, -1000, 10**9 + 7, 1_700_000_000_123)
@@ -190,7 +190,7 @@ def random_steps(
                 steps.append(("remove", label))
             else:
                 label = f"a{len(steps)}"
-                running[label] = rng.choice(FRESH_START)(rng, scale, base)
+                running[label] = rng.choice(ADDED)(rng, scale, base)
                 steps.append(("add", label, running[label]))
     if random() < 0.95:
         steps.append(("finish",))

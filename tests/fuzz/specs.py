@@ -120,8 +120,11 @@ WINDOWS: dict[str, tuple[Callable[[Random, int, int], Spec], int]] = {
 }
 MAKERS = [maker for maker, weight in WINDOWS.values() for _ in range(weight)]
 
-#: kinds whose windows need nothing of the past of a key but the rows inside them
-FRESH_START = [WINDOWS[k][0] for k in ("tumbling", "sliding", "cumulate", "fixed", "fixed_band")]
+#: kinds that are added while running: what they give from then on needs nothing of the past of a key
+ADDED = [
+    WINDOWS[k][0]
+    for k in ("tumbling", "sliding", "cumulate", "fixed", "fixed_band", "landmark", "session", "alternating")
+]
 
 AGGREGATES: list[tuple[Spec, int]] = [
     (("count_rows",), 6),

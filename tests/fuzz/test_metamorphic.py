@@ -34,7 +34,7 @@ def programs(first: int) -> list[Program]:
 
 
 def run(program: Program, steps: Sequence[Step] | None = None) -> list[list[Result]]:
-    """Results of each call."""
+    """Results of each call; rows in, rows used and the ledger must add up at the end."""
     engine = Engine(program)
     calls = []
     for name, *arguments in program.steps if steps is None else steps:
@@ -46,6 +46,14 @@ def run(program: Program, steps: Sequence[Step] | None = None) -> list[list[Resu
             )
         else:
             calls.append(getattr(engine, name)(*arguments))
+    rows_in, rows_used, late = engine.account()
+    rows = [
+        row
+        for name, *rest in (program.steps if steps is None else steps)
+        if name == "push"
+        for row in rest[0]
+    ]
+    assert rows_in == len(rows) == rows_used + len(late), f"seed {program.seed}"
     return calls
 
 

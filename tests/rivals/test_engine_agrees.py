@@ -18,13 +18,10 @@ def run_engine(program: Program) -> list[tuple[int, int, int, float]]:
     return Results.concat(out).rows()
 
 
-@pytest.mark.parametrize("sessions", [False, True], ids=["periodic", "with sessions"])
 @pytest.mark.parametrize("disorder", [False, True], ids=["in order", "out of order"])
 @pytest.mark.parametrize("function", ["sum", "avg", "min", "max", "median", "first", "last"])
-@pytest.mark.parametrize("measure", ["time", "rows"])
+@pytest.mark.parametrize(("measure", "sessions"), [("time", False), ("time", True), ("rows", False)])
 def test_engine_agrees(measure: str, function: str, disorder: bool, sessions: bool) -> None:
-    if sessions and measure == "rows":
-        pytest.skip("sessions are on time")
     for seed in range(100, 106):
         program = random_program(
             seed, measure=measure, function=function, disorder=disorder, sessions=sessions

@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from panes.aggregates.base import BoundAggregate, Cells
-from panes.aggregates.fieldwise import Fieldwise
-from panes.slicing.ring import Ring
+from panes.slicing.ring import Folded, Ring
 from panes.slicing.store import Answers, CellList, fold_equal, spread
 
 Array = np.ndarray
@@ -93,6 +92,10 @@ class DenseStore:
         """Partials of slices `at` for slots 0..keys-1, slice by slice; `present` says which hold rows (None: all)."""
         ring = self._ring
         ring.widen(keys)
+        if keys <= _FEW_KEYS:
+            ring.write_all(ring.row(at), keys, 1 if present is None else present, cells)
+            ring.touch(at)
+            return
         for i, row in enumerate(ring.row(at).tolist()):
             part = slice(i * keys, (i + 1) * keys)
             block = [Cells(tuple(f[part] for f in c.fields)) for c in cells]
@@ -175,14 +178,15 @@ class DenseStore:
 
     def _answer_many(self, start: Array, end: Array, distinct: Array, news: dict[int, Array]) -> Answers:
         """Window by window, each a few row-wise merges."""
-        grows = np.zeros(len(end), bool)  # out of the one before it, which ends together with it
-        grows[1:] = end[1:] == end[:-1]
-        rows, offsets = self._ring.cover(start, np.where(grows, np.roll(start, 1), end))
+        # A window grows out of the one before it if they end together.
+        ends, starts = end.tolist(), start.tolist()
+        grows = [i > 0 and ends[i] == ends[i - 1] for i in range(len(ends))]
+        upto = [starts[i - 1] if more else ends[i] for i, more in enumerate(grows)]
+        rows, offsets = self._ring.cover(start, np.array(upto))
         bounds, nodes = offsets.tolist(), rows.tolist()
-        folded: list[tuple[Array, list[Cells]]] = []
-        for i, more in enumerate(grows.tolist()):
-            part = nodes[bounds[i] : bounds[i + 1]]
-            folded.append(self._fold(part, folded[-1] if more else None))
+        folded: list[Folded] = []
+        for i, more in enumerate(grows):
+            folded.append(self._ring.fold(nodes[bounds[i] : bounds[i + 1]], folded[-1] if more else None))
         every = np.arange(self._ring.width)
         keys = [_slots(present, every) for present, _ in folded]
         chosen = [_slots(news[w], every) if w in news else keys[i] for w, i in enumerate(distinct.tolist())]
@@ -190,22 +194,6 @@ class DenseStore:
         cells = [folded[i][1] for i in distinct.tolist()]
         values = [agg.lower(_picked([c[a] for c in cells], chosen, counts)) for a, agg in enumerate(self._aggs)]
         return Answers(counts, _joined(chosen, counts), tuple(values))
-
-    def _fold(self, rows: list[int], before: tuple[Array, list[Cells]] | None) -> tuple[Array, list[Cells]]:
-        """Combine rows, and what was combined before (which stays as it is)."""
-        ring, width = self._ring, self._ring.width
-        if before is None:
-            first, *rows = rows
-            before = ring.present[first, :width], [ring.cells(a, first) for a in range(len(self._aggs))]
-        present, cells = before
-        for i, row in enumerate(rows):
-            mine = i > 0  # from then on the arrays are our own, and combined in place
-            present = np.bitwise_or(present, ring.present[row, :width], out=present if mine else None)
-            cells = [
-                _combine(agg, c, ring.cells(a, row), in_place=mine) for a, (agg, c) in enumerate(zip(self._aggs, cells))
-            ]
-        self._folded += len(rows) * width
-        return present, cells
 
     # -- one key, and everything ----------------------------------------------------------------------
 
@@ -232,15 +220,6 @@ class DenseStore:
         at, slot = np.nonzero(present)
         index = rows[at] * self._ring.columns + slot
         return CellList(at, slot, tuple(self._ring.flat(a).take(index) for a in range(len(self._aggs))))
-
-
-def _combine(agg: BoundAggregate, a: Cells, b: Cells, *, in_place: bool) -> Cells:
-    """`agg.merge`, into the arrays of `a` if the aggregate is so simple."""
-    if not in_place or not isinstance(agg, Fieldwise):
-        return agg.merge(a, b)
-    for part, x, y in zip(agg.parts, a.fields, b.fields):
-        part.ufunc(x, y, out=x)
-    return a
 
 
 def _picked(parts: list[Cells], chosen: list[Array], counts: Array) -> Cells:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,47 @@ Array = np.ndarray
 def _same(value: np.generic, n: int) -> Array:
     """The same value n times; if that is often, without writing it down."""
     return np.full(n, value) if n < 4096 else np.broadcast_to(value, n)
+
+
+class RunResults(Results):
+    """Windows on event time given for the first time, each to many keys.
+
+    What belongs to a window is kept once per window (`runs`: number, start, end, how many results); the columns
+    of `Results` are written out when somebody asks for them.
+    """
+
+    def __init__(
+        self, number: Array, start: Array, end: Array, counts: Array, slots: Array, values: tuple[pa.Array, ...]
+    ) -> None:
+        n = len(slots)
+        nowhere = _same(np.int64(NO_TIME), n)
+        columns = {
+            "runs": (number, start, end, counts),
+            "slots": slots,
+            "lo": nowhere,
+            "hi": nowhere,
+            "revision": _same(np.int32(0), n),
+            "void": _same(np.bool_(False), n),
+            "values": values,
+        }
+        self.__dict__.update(columns)
+
+    runs: tuple[Array, Array, Array, Array]
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    @cached_property
+    def query(self) -> Array:  # type: ignore[override]
+        return np.repeat(self.runs[0], self.runs[3])
+
+    @cached_property
+    def start(self) -> Array:  # type: ignore[override]
+        return np.repeat(self.runs[1], self.runs[3])
+
+    @cached_property
+    def end(self) -> Array:  # type: ignore[override]
+        return np.repeat(self.runs[2], self.runs[3])
 
 
 def first_results(query: Array, slots: Array, start: Array, end: Array, values: tuple[pa.Array, ...]) -> Results:

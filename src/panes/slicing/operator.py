@@ -132,9 +132,10 @@ class SliceOperator:
         self._order_matters = ordered or any(isinstance(lane, RowLane) for lane in self._lanes)
         self._buffer.forget_due()
 
-    def _next_due(self) -> int:
-        return min((lane.next_due(self.watermark) for lane in self._lanes), default=NEVER)
-
+    def _next_due(self) -> tuple[int, int]:
+        """The watermark, and the number of rows, before which nothing can be due."""
+        rows = [lane.rows_until_due() for lane in self._lanes if isinstance(lane, RowLane)]
+        return min(lane.next_due(self.watermark) for lane in self._lanes), min(rows, default=NEVER)
 
     def push(self, batch: Any) -> Result:
         """Take rows (Arrow, pandas, Polars, a dict or a list of dicts); returns the results now due."""

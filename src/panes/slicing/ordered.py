@@ -23,6 +23,7 @@ from panes.slicing.slice_table import SliceTable
 from panes.slicing.window_set import WindowSet
 from panes.windows.base import (
     ALWAYS,
+    NEVER,
     ROWS,
     TIME,
     Closed,
@@ -307,6 +308,29 @@ class OrderedSlicer:
             self.keys.note_purged(table.slot[gone], table.last[0][gone], table.stop[gone])
             self.slices = table.take(keep)
         self._after_purge = len(self.slices)
+
+    def next_due(self, watermark: int) -> int:
+        """No window on event time is due before the watermark reaches this; ALWAYS if any row may close one."""
+        driven = [w for _, w in self.discretizers if not isinstance(w, SessionScan)]
+        if watermark == ALWAYS or driven or self.free_forms or self.dimensions:
+            return ALWAYS
+        found = [watermark + 1] if self.count_backs else []
+        if TIME in self.sets:
+            found.append(self.sets[TIME].next_end(watermark))
+        for number, window in self.discretizers:
+            state = self.keys.windows[number]
+            open_until = state["deadline"][state["open"]].min(initial=NEVER - 1)
+            gap = getattr(window, "gap", None)
+            found.append(min(int(open_until), watermark if gap is None else watermark + int(gap)) + 1)
+        return min(found, default=NEVER)
+
+    def rows_until_due(self) -> int:
+        """At least so many rows must come before a window that counts rows is complete."""
+        windows = self.sets.get(ROWS)
+        if windows is None:
+            return NEVER
+        seen = np.unique(np.append(self.keys.rows_seen, 0)).tolist()
+        return min(int(windows.next_end(n)) - n for n in seen)
 
     def start_giving(self, query: Query, last_time: int) -> None:
         """A window added while running is given from the first one on whose rows are all held, in whole slices.

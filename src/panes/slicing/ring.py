@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from panes.aggregates.base import BoundAggregate, Cells
+from panes.aggregates.fieldwise import Fieldwise
 from panes.slicing.store import spread
 
 Array = np.ndarray
@@ -23,6 +24,8 @@ _ROWS = 16
 _WIDE = 4096
 #: Up to this many ranges are covered one by one, which is quicker than all at once.
 _FEW = 64
+#: Which columns hold rows, and the partials of each aggregate.
+Folded = tuple[Array, list[Cells]]
 
 
 class Ring:
@@ -132,6 +135,18 @@ class Ring:
         for fields, identity in zip(self.fields, self._identity):
             for field, none in zip(fields, identity):
                 field[rows, columns] = none[0]
+
+    def write_all(self, rows: Array, width: int, present: Any, cells: Sequence[Cells]) -> None:
+        """Combine cells of columns 0..width-1 into several rows, given row by row."""
+        self.fill(rows)
+        where = (rows[:, None] * self.columns + np.arange(width)).reshape(-1)
+        self.present.reshape(-1)[where] |= present
+        self.combines += len(where)
+        for a, (agg, cell) in enumerate(zip(self._aggs, cells)):
+            held = self.flat(a)
+            merged = agg.merge(held.take(where), cell)
+            for field, value in zip(held.fields, merged.fields):
+                field[where] = value  # type: ignore[index]
 
     def write(self, row: int, width: int, present: Any, cells: Sequence[Cells]) -> None:
         """Combine cells of columns 0..width-1 into one row."""
@@ -254,10 +269,49 @@ class Ring:
             self._join_rows(out, left, right)
 
     def _join_rows(self, out: Any, left: Any, right: Any) -> None:
+        """One row, or several at once."""
         width = self.width
-        self.combines += width * (len(out) if isinstance(out, np.ndarray) else 1)
+        single = isinstance(out, int)
+        self.combines += width * (1 if single else len(out))
         self.present[out, :width] = self.present[left, :width] | self.present[right, :width]
         for a, (agg, fields) in enumerate(zip(self._aggs, self.fields)):
+            if single and isinstance(agg, Fieldwise):
+                for part, field in zip(agg.parts, fields):
+                    part.ufunc(field[left, :width], field[right, :width], out=field[out, :width])
+                continue
             merged = agg.merge(self.cells(a, left), self.cells(a, right))
             for field, value in zip(fields, merged.fields):
-                field[out, :width] = value.reshape(-1, width) if isinstance(out, np.ndarray) else value
+                field[out, :width] = value if single else value.reshape(-1, width)
+
+    def fold(self, rows: list[int], before: Folded | None) -> Folded:
+        """Combine rows, and what was combined before (which stays as it is)."""
+        width = self.width
+        self.combines += (len(rows) - (before is None)) * width
+        present = self.present[rows[0], :width] if before is None else before[0]
+        for row in rows[before is None :]:
+            present = present | self.present[row, :width]
+        cells = []
+        for a, agg in enumerate(self._aggs):
+            known = None if before is None else before[1][a]
+            if isinstance(agg, Fieldwise):
+                cells.append(self._fold_fields(agg, self.fields[a], rows, known))
+                continue
+            found = self.cells(a, rows[0]) if known is None else known
+            for row in rows[known is None :]:
+                found = agg.merge(found, self.cells(a, row))
+            cells.append(found)
+        return present, cells
+
+    def _fold_fields(
+        self, agg: Fieldwise, fields: Sequence[Array], rows: list[int], before: Cells | None
+    ) -> Cells:
+        """Field by field, in place as soon as there is an array of our own."""
+        width = self.width
+        out = []
+        for i, (part, field) in enumerate(zip(agg.parts, fields)):
+            found = field[rows[0], :width] if before is None else before.fields[i]
+            mine = None
+            for row in rows[before is None :]:
+                found = mine = part.ufunc(found, field[row, :width], out=mine)
+            out.append(found)
+        return Cells(tuple(out))

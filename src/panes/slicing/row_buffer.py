@@ -20,13 +20,14 @@ LIMIT = 8192
 class RowBuffer:
     """Single rows, not yet worked on."""
 
-    def __init__(self, spec: OperatorSpec, next_due: Callable[[], int]) -> None:
+    def __init__(self, spec: OperatorSpec, next_due: Callable[[], tuple[int, int]]) -> None:
         self._spec = spec
         self._next_due = next_due
         self._rows: list[dict[str, Any]] = []
         self._shapes: set[tuple[Any, ...]] = set()
         self._highest = ALWAYS
-        self._due: int | None = None  # nothing can be due before the watermark reaches this; None: ask
+        #: nothing is due before the watermark reaches the first, or so many rows have come; None: ask
+        self._due: tuple[int, int] | None = None
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -56,14 +57,17 @@ class RowBuffer:
             return True
         if self._due is None:
             self._due = self._next_due()
+        due, rows_until_due = self._due
+        if len(self._rows) >= rows_until_due:
+            return True
         if self._spec.watermark == MANUAL:
             # behind the watermark: it may complete a window that counts rows, or correct one
-            return time <= watermark and (self._due == ALWAYS or self._spec.lateness is not None)
+            return time <= watermark and (due == ALWAYS or self._spec.lateness is not None)
         bound = self._spec.bound
         reached = max(watermark, self._highest - bound)
         if time > self._highest:
             self._highest = time
-        return time - bound >= self._due or (self._spec.lateness is not None and time < reached)
+        return time - bound >= due or (self._spec.lateness is not None and time < reached)
 
     def drain(self) -> list[dict[str, Any]]:
         """All rows held, which are held no longer."""

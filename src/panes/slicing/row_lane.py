@@ -131,13 +131,12 @@ class RowLane:
         return first_results(found)
 
     def next_due(self, watermark: int) -> int:
-        """No result can be due before the watermark reaches this."""
-        if any(not isinstance(q.window, ContextFree | CountBack) for q in self.queries):
-            return ALWAYS
-        if any(w.measure.kind != "time" for q in self.queries for w in [q.window]):
-            return ALWAYS
-        return watermark + 1
+        """No result can be due before the watermark reaches this (ALWAYS if any row may make one due)."""
+        return self.live.next_due(watermark)
 
+    def rows_until_due(self) -> int:
+        """At least so many rows must come before a window that counts rows can be complete."""
+        return self.live.rows_until_due() - len(self.buffer)
 
     def add_window(self, query: Query, watermark: int) -> None:
         """Give this window too, from the first one on whose rows are all still held."""

@@ -17,7 +17,7 @@ from panes.slicing.dense_store import DenseStore
 from panes.slicing.edge_cache import EdgeCache
 from panes.slicing.empty_windows import EmptyWindows
 from panes.slicing.lane import Agg, Query, Results, Rows
-from panes.slicing.lane_results import first_results, no_results
+from panes.slicing.lane_results import RunResults, first_results, no_results
 from panes.slicing.lifting import Block, Loose, Placed, place
 from panes.slicing.slice_list import SliceList
 from panes.slicing.sparse_store import SparseStore
@@ -128,7 +128,7 @@ class SliceSide:
         if answers is None:
             return no_results(self.aggs)
         if self.keyed:
-            spans = spans.repeat(answers.counts)
+            return RunResults(spans.number, spans.start, spans.end, answers.counts, answers.slots, answers.values)
         return first_results(spans.number, answers.slots, spans.start, spans.end, answers.values)
 
     def answer(self, spans: Spans) -> tuple[Spans, Answers | None]:
@@ -277,9 +277,11 @@ class SliceSide:
             # What is held must not depend on when slices were joined last.
             self.purge(progress)
             self._join(progress)
-        self.known_purged()
+        self.purged_to = min(self.known_purged(), last_time + 1)  # a slice forgotten may reach beyond its rows
         starts = self.slices.starts.copy()
-        self.edges.freeze(starts, np.array([self._end(s) for s in starts.tolist()], np.int64))
+        # The open slice ends after the last row seen, so that new edges cut whatever comes later.
+        ends = np.array([min(self._end(s), last_time + 1) for s in starts.tolist()], np.int64)
+        self.edges.freeze(starts, ends)
         self.windows = TimeWindows(queries)
         self.edges.set_windows(self.windows.windows)
         if not self.windows:

@@ -36,10 +36,6 @@ class Spans:
     def take(self, index: Array) -> Spans:
         return Spans(self.number[index], self.start[index], self.end[index])
 
-    def repeat(self, counts: Array) -> Spans:
-        """Each window as often as said."""
-        return Spans(np.repeat(self.number, counts), np.repeat(self.start, counts), np.repeat(self.end, counts))
-
     @staticmethod
     def none() -> Spans:
         empty = np.empty(0, np.int64)

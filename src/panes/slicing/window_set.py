@@ -77,6 +77,12 @@ class WindowSet:
         order = np.lexsort((start, number, end))
         return number[order], start[order], end[order]
 
+    def next_end(self, progress: Any) -> Any:
+        """No window ends between `progress` and this."""
+        if self._others or self._family is None:
+            return progress + 1
+        return self._family.next_end(progress)
+
     def horizon(self, progress: Any) -> Any:
         """Values before this are needed by no window that ends after `progress`."""
         found = [window.horizon(progress) for _, window in self._others]

@@ -121,6 +121,13 @@ class PeriodicFamily:
         ends = place + 1 + (self._offset + self._size - place - 1) % self._slide
         return np.maximum(ends, self._offset + self._size) if self._from_zero else ends
 
+    def next_end(self, progress: Any) -> Any:
+        """The smallest end after `progress` among all windows, whether they will hold rows or not."""
+        place = self._grid.index(progress)
+        if not len(self) or self._slow(place):
+            return progress + 1
+        return self._grid.value(int(self._next_ends(place).min()))
+
     def horizon(self, progress: Any) -> Any:
         """The smallest start among all windows that end after `progress`."""
         grid = self._grid
