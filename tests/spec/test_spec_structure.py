@@ -27,7 +27,7 @@ Example = dict[str, Any]
 EXAMPLES: list[Example] = yaml.safe_load((Path(__file__).parent / "structure.yaml").read_text())
 #: raise it with every example, so that none is dropped unseen
 COUNT = 20
-RIVAL: dict[str, Any] = {rival.name: rival for rival in RIVALS}
+RIVAL: dict[str, Any] = {rival.__name__.lower(): rival for rival in RIVALS}
 
 
 def the_window(example: Example) -> tuple[Any, Any]:
@@ -47,7 +47,7 @@ def windows_over(example: Example) -> None:
     at = example["at"]
     assert len(naive_windows(spec, at - 1, at)) == example["answer"]
     assert len(bound.containing(at)[0]) == example["answer"]
-    buckets = RIVAL["aggregate buckets"]([Periodic(*spec[1:])], FUNCTIONS["sum"])
+    buckets = RIVAL["aggregatebuckets"]([Periodic(*spec[1:])], FUNCTIONS["sum"])
     before = buckets.counters.update
     buckets.push(np.array([at]), np.array([1.0]))
     assert buckets.counters.update - before == example["answer"]

@@ -50,7 +50,7 @@ class FixedBank:
             more = max(most, 2 * len(self._cells)) - len(self._cells)
             self._cells = Cells.concat([self._cells, self._agg.empty(more)])
         for field, values in zip(self._cells.fields, cells.fields):
-            field[ids] = values  # type: ignore[index]
+            field[ids] = values
 
     def add(self, ids: Array, cells: Cells) -> None:
         self.put(ids, self._agg.merge(self._cells.take(ids), cells))
@@ -76,7 +76,8 @@ class RaggedBank:
     def nbytes(self) -> int:
         self._settle()
         return self._ids.nbytes + sum(
-            f.nbytes if isinstance(f, np.ndarray) else f.offsets.nbytes + f.values.nbytes for f in self._cells.fields
+            f.nbytes if isinstance(f, np.ndarray) else f.offsets.nbytes + f.values.nbytes
+            for f in self._cells.fields
         )
 
     def put(self, ids: Array, cells: Cells) -> None:

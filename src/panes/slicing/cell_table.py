@@ -107,7 +107,7 @@ class CellTable:
 
     def append(self, cells: Cells) -> None:
         for buffer, field in zip(self._fields, cells.fields):
-            buffer.append(field)  # type: ignore[arg-type]
+            buffer.append(field)
 
     def truncate(self, length: int) -> None:
         for buffer in self._fields:

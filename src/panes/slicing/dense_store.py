@@ -71,7 +71,7 @@ class DenseStore:
         self.open(np.arange(len(firsts)), len(firsts))
         self.add(fold_equal(CellList(at, held.slots, held.cells), self._aggs))
 
-    # -- taking partials in ---------------------------------------------------------------------------
+    # -- taking partials in ---
 
     def add(self, delta: CellList) -> None:
         ring = self._ring
@@ -102,7 +102,7 @@ class DenseStore:
             ring.write(row, keys, 1 if present is None else present[part], block)
         ring.touch(at)
 
-    # -- windows --------------------------------------------------------------------------------------
+    # -- windows ---
 
     def answer(self, lo: Array, hi: Array, news: Array) -> Answers:
         with np.errstate(invalid="ignore", over="ignore"):
@@ -192,17 +192,20 @@ class DenseStore:
         chosen = [_slots(news[w], every) if w in news else keys[i] for w, i in enumerate(distinct.tolist())]
         counts = np.array([len(c) for c in chosen])
         cells = [folded[i][1] for i in distinct.tolist()]
-        values = [agg.lower(_picked([c[a] for c in cells], chosen, counts)) for a, agg in enumerate(self._aggs)]
+        values = [
+            agg.lower(_picked([c[a] for c in cells], chosen, counts)) for a, agg in enumerate(self._aggs)
+        ]
         return Answers(counts, _joined(chosen, counts), tuple(values))
 
-    # -- one key, and everything ----------------------------------------------------------------------
+    # -- one key, and everything ---
 
     def answer_one(self, slot: int, lo: Array, hi: Array) -> tuple[pa.Array, ...]:
         self._ring.widen(slot + 1)
-        rows, offsets = self._ring.cover(lo, hi)
-        index = rows * self._ring.columns + slot
-        self._folded += len(index)
-        return tuple(agg.lower_ranges(self._ring.flat(a), index, offsets) for a, agg in enumerate(self._aggs))
+        with np.errstate(invalid="ignore", over="ignore"):
+            rows, offsets = self._ring.cover(lo, hi)
+            index = rows * self._ring.columns + slot
+            self._folded += len(index)
+            return tuple(agg.lower_ranges(self._ring.flat(a), index, offsets) for a, agg in enumerate(self._aggs))
 
     def holds(self, slot: int, lo: Array, hi: Array) -> Array:
         if slot >= self._ring.width:

@@ -11,6 +11,7 @@ still go there, and edges of new windows are used everywhere else.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -143,7 +144,7 @@ def _edges_before(window: ContextFree, times: Array) -> Array:
     breaks = np.flatnonzero(np.diff(distinct) > 64 * step_of(window)) + 1
     bounds = [0, *breaks.tolist(), len(distinct)]
     found = np.empty(len(distinct), np.int64)
-    for a, b in zip(bounds[:-1], bounds[1:]):
+    for a, b in pairwise(bounds):
         first, last = int(distinct[a]), int(distinct[b - 1])
         edges = np.concatenate(([_edge_before(window, first)], window.edges(first, last)))
         found[a:b] = edges[np.searchsorted(edges, distinct[a:b], side="right") - 1]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from panes.errors import QueryError
+from panes.errors import DataError
 from panes.slicing.lane import Results
 from panes.slicing.lane_results import corrections, first_results, no_results
 from panes.slicing.store import Answers
@@ -72,7 +72,10 @@ class EmptyWindows:
                 firsts[slot] = first
                 every = side.admitted(side.windows.all_ending(first, min(watermark, known - 1)))
                 new = (every.number == query.number) & ~np.isin(every.end, mine)
-                found += [(query.number, s, e, 0) for s, e in zip(every.start[new].tolist(), every.end[new].tolist())]
+                found += [
+                    (query.number, s, e, 0)
+                    for s, e in zip(every.start[new].tolist(), every.end[new].tolist())
+                ]
         none = tuple(a.bound.lower(a.bound.empty(len(found))) for a in side.aggs)
         return corrections(slot, found, 0, none)
 
@@ -92,10 +95,12 @@ class EmptyWindows:
         side = self._side
         periodic = [q.number for q in side.windows.queries if isinstance(q.window, Periodic)]
         with_rows = side.admitted(side.windows.due(side.slices.starts, before, upto))
+        if not periodic:
+            return side.results(with_rows)
         keys = max((np.count_nonzero(f < NEVER) for f in self.first_end.values()), default=0)
         low = before if keys else max(before, int(side.slices.starts[0]) if len(side.slices) else upto)
         if side.windows.count_ending(low, upto) * max(keys, 1) > _MOST:
-            raise QueryError(
+            raise DataError(
                 f"emit_empty=True would give more than {_MOST} windows between {low} and {upto}: the watermark is "
                 "too far ahead of the rows; use longer windows, or emit_empty=False"
             )

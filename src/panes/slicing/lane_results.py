@@ -26,7 +26,13 @@ class RunResults(Results):
     """
 
     def __init__(
-        self, number: Array, start: Array, end: Array, counts: Array, slots: Array, values: tuple[pa.Array, ...]
+        self,
+        number: Array,
+        start: Array,
+        end: Array,
+        counts: Array,
+        slots: Array,
+        values: tuple[pa.Array, ...],
     ) -> None:
         n = len(slots)
         nowhere = _same(np.int64(NO_TIME), n)
@@ -47,19 +53,21 @@ class RunResults(Results):
         return len(self.slots)
 
     @cached_property
-    def query(self) -> Array:  # type: ignore[override]
+    def query(self) -> Array:
         return np.repeat(self.runs[0], self.runs[3])
 
     @cached_property
-    def start(self) -> Array:  # type: ignore[override]
+    def start(self) -> Array:
         return np.repeat(self.runs[1], self.runs[3])
 
     @cached_property
-    def end(self) -> Array:  # type: ignore[override]
+    def end(self) -> Array:
         return np.repeat(self.runs[2], self.runs[3])
 
 
-def first_results(query: Array, slots: Array, start: Array, end: Array, values: tuple[pa.Array, ...]) -> Results:
+def first_results(
+    query: Array, slots: Array, start: Array, end: Array, values: tuple[pa.Array, ...]
+) -> Results:
     """Windows on event time given for the first time."""
     n = len(query)
     nowhere = _same(np.int64(NO_TIME), n)
@@ -74,11 +82,11 @@ def corrections(
     n = len(spans)
     query, start, end, revision = np.array(spans, np.int64).reshape(n, 4).T
     nowhere = np.full(n, NO_TIME)
+    gone = np.arange(n) >= n - void
     if void:
         values = tuple(pa.concat_arrays([v, pa.nulls(void, v.type)]) for v in values)
-    return Results(
-        query, np.full(n, slot), start, end, nowhere, nowhere, revision.astype(np.int32), np.arange(n) >= n - void, values
-    )  # fmt: skip
+    slots, revision = np.full(n, slot), revision.astype(np.int32)
+    return Results(query, slots, start, end, nowhere, nowhere, revision, gone, values)
 
 
 def no_results(aggs: Sequence[Agg]) -> Results:
@@ -93,6 +101,8 @@ def join(parts: Sequence[Results], aggs: Sequence[Agg]) -> Results:
         return no_results(aggs)
     if len(parts) == 1:
         return parts[0]
-    columns = ("query", "slots", "start", "end", "lo", "hi", "revision", "void")
-    values = tuple(pa.concat_arrays(list(v)) for v in zip(*(p.values for p in parts)))
-    return Results(*(np.concatenate([getattr(p, c) for p in parts]) for c in columns), values)
+    names = ("query", "slots", "start", "end", "lo", "hi", "revision", "void")
+    columns = {name: np.concatenate([getattr(p, name) for p in parts]) for name in names}
+    return Results(
+        **columns, values=tuple(pa.concat_arrays(list(v)) for v in zip(*(p.values for p in parts)))
+    )

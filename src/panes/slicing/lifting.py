@@ -84,7 +84,8 @@ def place(rows: Rows, edges: EdgeCache, lo: int, hi: int) -> Placed:
 
         index = np.empty(len(times), np.int64)
         if len(starts) <= 5:
-            kernels.locate_few(times, *(starts[1:].tolist() + 4 * [NEVER])[:4], index)
+            a, b, c, d = (*starts[1:].tolist(), NEVER, NEVER, NEVER, NEVER)[:4]
+            kernels.locate_few(times, a, b, c, d, index)
         else:
             kernels.locate(times, starts, index)
     else:
@@ -134,7 +135,7 @@ def _cells_met(rows: Rows, placed: Placed, keys: int) -> tuple[Array, Array]:
         if placed.offsets is not None:
             kernels.group_segments(placed.offsets, slots, keys, groups, present)
         else:
-            kernels.group_rows(placed.index, slots, keys, groups, present)
+            kernels.group_rows(placed.per_row(), slots, keys, groups, present)
     return groups, present
 
 
@@ -178,7 +179,9 @@ class AtomLifter:
         self._latest = np.empty(0, np.int64)
         self._base = 0
 
-    def lift(self, rows: Rows, placed: Placed | None, deadlines: Array, aggs: Sequence[Agg], keys: int) -> Atoms:
+    def lift(
+        self, rows: Rows, placed: Placed | None, deadlines: Array, aggs: Sequence[Agg], keys: int
+    ) -> Atoms:
         """`deadlines[c, i]`: until when a row joins row i under gap c."""
         if rows.slots is None and rows.in_order:
             return self._in_order(rows, placed, deadlines, aggs)
@@ -201,7 +204,9 @@ class AtomLifter:
                 cut[1:] |= index[1:] != index[:-1]
         heads = np.flatnonzero(cut)
         at = None if placed is None else placed.per_row()[heads]
-        return self._cut(rows, np.append(heads, len(times)), np.zeros(len(heads), np.int64), placed, at, deadlines, aggs)
+        return self._cut(
+            rows, np.append(heads, len(times)), np.zeros(len(heads), np.int64), placed, at, deadlines, aggs
+        )
 
     def _sorted(
         self, rows: Rows, placed: Placed | None, deadlines: Array, aggs: Sequence[Agg], keys: int

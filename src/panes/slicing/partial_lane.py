@@ -57,7 +57,7 @@ class PartialLane:
         both = (*self.slices.windows.queries, *(s.query for s in self.sessions.running))
         return tuple(sorted(both, key=lambda q: q.number))
 
-    # -- rows and time ------------------------------------------------------------------------------------------
+    # -- rows and time ---
 
     def add(self, rows: Rows) -> None:
         """Take rows that are not late."""
@@ -137,7 +137,7 @@ class PartialLane:
             return ALWAYS
         return min(self.slices.windows.next_end(watermark), self.sessions.next_due(watermark))
 
-    # -- windows come and go --------------------------------------------------------------------------------------
+    # -- windows come and go ---
 
     def add_window(self, query: Query, watermark: int) -> None:
         """Give this window too, from the first one on whose rows are all still held in slices of their own."""
@@ -154,7 +154,7 @@ class PartialLane:
         self.sessions.remove_query(number)
         self.revisions.forget_query(number)
 
-    # -- state, and looking at it -----------------------------------------------------------------------------------
+    # -- state, and looking at it ---
 
     def dump(self, slots: Array | None = None) -> dict[str, pa.Table]:
         """The whole state, or that of some keys, as Arrow tables."""
@@ -163,7 +163,7 @@ class PartialLane:
         return partial_lane_state.dump(self, slots)
 
     def load(self, tables: dict[str, pa.Table], slot_map: Array) -> None:
-        """Take in a dump; `slot_map[slot in the dump]` is the slot here. Several dumps of different keys may be loaded."""
+        """Take in a dump; `slot_map[slot in the dump]` is the slot here. Dumps of other keys may follow."""
         from panes.slicing import partial_lane_state
 
         partial_lane_state.load(self, tables, slot_map)
@@ -173,6 +173,15 @@ class PartialLane:
         parts = [self.slices.store.cells(None).slots]
         parts += [s.store.slot[s.store.held(None)] for s in self.sessions.running]
         return np.unique(np.concatenate(parts))
+
+    def describe(self) -> dict[str, Any]:
+        """What slices look like now: where those held begin, and where the next edge after the watermark is."""
+        after = max(self.watermark, self.last_time)
+        return {
+            "slice_starts": self.slices.slices.starts.tolist(),
+            "next_edge": self.slices.edges.next_edge(after) if self.slices and after > ALWAYS else None,
+            "store": self.slices.store.name if self.slices else None,
+        }
 
     def metrics(self) -> dict[str, Any]:
         stores = [s.store for s in self.sessions.running]

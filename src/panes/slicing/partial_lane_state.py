@@ -34,7 +34,8 @@ def dump(lane: PartialLane, slots: Array | None) -> dict[str, pa.Table]:
     held = side.store.cells(slots)
     tables = {
         "facts": _table(
-            ("watermark", "last_time", "purged_to"), [(lane.watermark, lane.last_time, side.known_purged())]
+            ("watermark", "last_time", "purged_to"),
+            [(lane.watermark, lane.last_time, side.known_purged(lane.last_time))],
         ),
         "slices": pa.table({"start": starts}),
         "bounds": _table(("start", "end"), list(side.odd_bounds().items())),
@@ -70,10 +71,12 @@ def load(lane: PartialLane, tables: Mapping[str, pa.Table], slot_map: Array) -> 
         table = tables["empty"]
         for number in np.unique(table["query"].to_numpy()).tolist():
             mine = table["query"].to_numpy() == number
-            lane.slices.empty.load(number, slot_map[table["slot"].to_numpy()[mine]], table["end"].to_numpy()[mine])
+            lane.slices.empty.load(
+                number, slot_map[table["slot"].to_numpy()[mine]], table["end"].to_numpy()[mine]
+            )
 
 
-# -- slices --------------------------------------------------------------------------------------------------
+# -- slices ---
 
 
 def _load_slices(lane: PartialLane, tables: Mapping[str, pa.Table], slot_map: Array, purged_to: int) -> None:
@@ -103,7 +106,7 @@ def _load_added(lane: PartialLane, table: pa.Table) -> None:
             lane.slices.admissions[row["query"]] = Admission(start, row["after"])
 
 
-# -- sessions ------------------------------------------------------------------------------------------------
+# -- sessions ---
 
 
 def _sessions_table(lane: PartialLane, slots: Array | None) -> pa.Table:
@@ -135,7 +138,7 @@ def _load_sessions(lane: PartialLane, table: pa.Table, slot_map: Array) -> None:
         session.store.load(pieces.take(order), mine["given"].to_numpy(zero_copy_only=False)[order])
 
 
-# -- the rest ------------------------------------------------------------------------------------------------
+# -- the rest ---
 
 
 def _revisions_table(lane: PartialLane, slots: Array | None) -> pa.Table:

@@ -53,13 +53,15 @@ class Ring:
             tuple(np.empty((height, columns), none.dtype) for none in identity) for identity in self._identity
         ]
         self._blank = np.zeros(rows, bool)  # rows of new slices: their content is that of an old one
-        self._valid = bytearray(2 * rows)  # nodes that are up to date; bytes, since most are looked at one by one
+        self._valid = bytearray(
+            2 * rows
+        )  # nodes that are up to date; bytes, since most are looked at one by one
 
     @property
     def nbytes(self) -> int:
         return self.present.nbytes + sum(f.nbytes for fields in self.fields for f in fields)
 
-    # -- slices come and go -------------------------------------------------------------------------------
+    # -- slices come and go ---
 
     def row(self, at: Array) -> Array:
         """Rows of slices at these positions."""
@@ -121,7 +123,7 @@ class Ring:
                 for target, field in zip(targets, sources):
                     target[row, :width] = field[source, :width]
 
-    # -- writing ------------------------------------------------------------------------------------------
+    # -- writing ---
 
     def fill(self, rows: Array) -> None:
         """Make new rows among these hold nothing."""
@@ -146,7 +148,7 @@ class Ring:
             held = self.flat(a)
             merged = agg.merge(held.take(where), cell)
             for field, value in zip(held.fields, merged.fields):
-                field[where] = value  # type: ignore[index]
+                field[where] = value
 
     def write(self, row: int, width: int, present: Any, cells: Sequence[Cells]) -> None:
         """Combine cells of columns 0..width-1 into one row."""
@@ -166,7 +168,7 @@ class Ring:
             for field, value in zip(fields, merged.fields):
                 field[row, :width] = value
 
-    # -- reading ------------------------------------------------------------------------------------------
+    # -- reading ---
 
     def cells(self, a: int, rows: Any) -> Cells:
         """Partials of aggregate number `a` in one row or several, row by row, columns in use only."""
@@ -216,7 +218,7 @@ class Ring:
             offsets.append(len(rows))
         return np.array(rows, np.int64), np.array(offsets, np.int64)
 
-    # -- the tree -----------------------------------------------------------------------------------------
+    # -- the tree ---
 
     def touch(self, at: Array) -> None:
         """Slices at these positions change: nodes above them are out of date."""

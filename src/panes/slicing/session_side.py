@@ -52,18 +52,21 @@ class SessionSide:
 
     def add_query(self, query: Query, last_time: int) -> None:
         """Give sessions of this query too: those that begin so late that all their rows are still to come."""
-        gap = query.window.gap if isinstance(query.window, SessionScan) else None
-        if last_time > ALWAYS and gap is None:
+        gap = getattr(query.window, "gap", None)
+        if last_time == ALWAYS:
+            self._start(query, ALWAYS)
+            return
+        if gap is None:
             raise QueryError(
                 f"window {query.label!r}: a session with a gap by expression can't be added to a stream that has "
                 "begun, since nobody knows the gaps of the rows that came before; start a new query with it"
             )
-        self._start(query, ALWAYS if last_time == ALWAYS else min(last_time + gap, _LAST))
+        self._start(query, min(last_time + gap, _LAST))
 
     def remove_query(self, number: int) -> None:
         self.running = [r for r in self.running if r.query.number != number]
 
-    # -- rows -------------------------------------------------------------------------------------------------
+    # -- rows ---
 
     def deadlines(self, rows: Rows) -> Array:
         """Until when another row joins each row: for the shortest fixed gap, then for each gap by expression."""
@@ -76,7 +79,9 @@ class SessionSide:
         return np.stack(found)
 
     def _gap_columns(self) -> list[str]:
-        return list(dict.fromkeys(r.window.gap_column for r in self.running if r.window.gap_column is not None))
+        return list(
+            dict.fromkeys(r.window.gap_column for r in self.running if r.window.gap_column is not None)
+        )
 
     def take(self, atoms: Atoms) -> None:
         columns = self._gap_columns()
@@ -87,7 +92,7 @@ class SessionSide:
                 end = atoms.reach[columns.index(session.window.gap_column) - len(columns)]
             session.store.add(atoms.slots, atoms.first, end, atoms.cells, apart=atoms.one_per_key)
 
-    # -- sessions end -------------------------------------------------------------------------------------------
+    # -- sessions end ---
 
     def due(self, watermark: int, *, keep: bool) -> Results:
         """Sessions that ended before the watermark. `keep`: late rows may still join them."""
@@ -113,7 +118,9 @@ class SessionSide:
         if not len(ids):
             return no_results(self.aggs)
         number = np.full(len(ids), session.query.number, np.int64)
-        return first_results(number, store.slot[ids], store.first[ids], store.end[ids], self._values(store, ids))
+        return first_results(
+            number, store.slot[ids], store.first[ids], store.end[ids], self._values(store, ids)
+        )
 
     def _values(self, store: SessionStore, ids: Array) -> tuple[pa.Array, ...]:
         return tuple(a.bound.lower(c) for a, c in zip(self.aggs, store.cells(ids)))
@@ -134,7 +141,7 @@ class SessionSide:
             found = min(found, watermark + int(gap) + 1)
         return found
 
-    # -- late rows ------------------------------------------------------------------------------------------------
+    # -- late rows ---
 
     def touched(self, slot: int, row: Rows) -> list[list[tuple[int, int, bool]]]:
         """Per query the sessions (first, end, given) that a row of this key is going to join."""
@@ -153,7 +160,12 @@ class SessionSide:
         return found
 
     def correct(
-        self, slot: int, time: int, watermark: int, before: list[list[tuple[int, int, bool]]], revisions: Revisions
+        self,
+        slot: int,
+        time: int,
+        watermark: int,
+        before: list[list[tuple[int, int, bool]]],
+        revisions: Revisions,
     ) -> Results:
         """After a late row was taken: what it changed among sessions given already."""
         parts = []
@@ -189,5 +201,6 @@ def _plus(times: Array, gap: Array | int) -> Array:
 def _ticks(gaps: Array) -> Array:
     """Gaps in whole ticks; 2**62 and above is as good as endless."""
     if gaps.dtype.kind in "iu":
-        return np.minimum(gaps, 2**62).astype(np.int64)
+        wide = gaps.astype(np.uint64 if gaps.dtype.kind == "u" else np.int64, copy=False)
+        return np.minimum(wide, 2**62).astype(np.int64)
     return np.floor(np.clip(gaps.astype(np.float64), 0, 2.0**62)).astype(np.int64)

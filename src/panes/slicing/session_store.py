@@ -74,7 +74,7 @@ class SessionStore:
     def nbytes(self) -> int:
         return 25 * len(self.state) + 16 * len(self._head) + sum(b.nbytes for b in self._banks)
 
-    # -- rows come in -----------------------------------------------------------------------------------
+    # -- rows come in ---
 
     def add(self, slots: Array, first: Array, end: Array, cells: tuple[Cells, ...], *, apart: bool) -> None:
         """Take sets of rows, each within one session. `apart`: no two are of the same key."""
@@ -159,7 +159,9 @@ class SessionStore:
         ids[fresh] = self._new(Pieces(slots[fresh], first[fresh], end[fresh], none))
         target = ids[session]
         absorbed = np.flatnonzero(target[: len(held)] != held)
-        self._combine(held[absorbed], np.concatenate((target[: len(held)][absorbed], target[len(held) :])), pieces)
+        self._combine(
+            held[absorbed], np.concatenate((target[: len(held)][absorbed], target[len(held) :])), pieces
+        )
         self.state[target[absorbed]] = OPEN
         self.first[ids], self.end[ids] = first, end
         newest = np.append(slots[1:] != slots[:-1], True)
@@ -179,7 +181,7 @@ class SessionStore:
         self._release(absorbed)
         self.combines += len(target)
 
-    # -- sessions end -----------------------------------------------------------------------------------
+    # -- sessions end ---
 
     def due(self, watermark: int) -> Array:
         """Open sessions that ended before the watermark, by end."""
@@ -212,14 +214,16 @@ class SessionStore:
         """Sessions of a key that rows from `first` to `end` would join, in order."""
         if slot >= len(self._head) or self._head[slot] < 0:
             return np.empty(0, np.int64)
-        ids = np.flatnonzero((self.slot == slot) & (self.state != FREE) & (self.first <= end) & (self.end >= first))
+        ids = np.flatnonzero(
+            (self.slot == slot) & (self.state != FREE) & (self.first <= end) & (self.end >= first)
+        )
         return ids[np.argsort(self.first[ids])]
 
     def reopen(self, ids: Array) -> None:
         self.state[ids] = OPEN
         self._next = min(self._next, int(self.end[ids].min(initial=NEVER)))
 
-    # -- everything -------------------------------------------------------------------------------------
+    # -- everything ---
 
     def held(self, slots: Array | None) -> Array:
         """All sessions, or those of these slots, by slot and time."""
@@ -236,7 +240,7 @@ class SessionStore:
             ids = self._open_newer(pieces)
             self.state[ids[given]] = GIVEN
 
-    # -- numbers ----------------------------------------------------------------------------------------
+    # -- numbers ---
 
     def _new(self, pieces: Pieces) -> Array:
         n = len(pieces)

@@ -23,7 +23,8 @@ from panes.slicing.slice_list import SliceList
 from panes.slicing.sparse_store import SparseStore
 from panes.slicing.store import Answers, CellList, fold_equal
 from panes.slicing.time_windows import Spans, TimeWindows
-from panes.windows.base import ALWAYS, NEVER
+from panes.slicing.window_set import WindowSet
+from panes.windows.base import ALWAYS, NEVER, TIME
 
 Array = np.ndarray
 
@@ -76,7 +77,7 @@ class SliceSide:
     def dense(self) -> bool:
         return isinstance(self.store, DenseStore)
 
-    # -- rows -----------------------------------------------------------------------------------------------
+    # -- rows ---
 
     def place(self, rows: Rows, lo: int, hi: int) -> Placed:
         """In which slices rows between lo and hi lie."""
@@ -96,7 +97,9 @@ class SliceSide:
 
     def _add_loose(self, at: Array, block: Block) -> None:
         full = np.arange(len(at) * block.keys) if block.present is None else np.flatnonzero(block.present)
-        self.store.add(CellList(at[full // block.keys], full % block.keys, tuple(c.take(full) for c in block.cells)))
+        self.store.add(
+            CellList(at[full // block.keys], full % block.keys, tuple(c.take(full) for c in block.cells))
+        )
 
     def _check_density(self) -> None:
         """Change to the sparse store when most cells are empty."""
@@ -110,7 +113,7 @@ class SliceSide:
             self.store = self._new_store(dense=False)
             self.store.add(held)
 
-    # -- windows ----------------------------------------------------------------------------------------------
+    # -- windows ---
 
     def due(self, before: int, watermark: int) -> Results:
         """Windows with before < end <= watermark that hold rows."""
@@ -128,7 +131,9 @@ class SliceSide:
         if answers is None:
             return no_results(self.aggs)
         if self.keyed:
-            return RunResults(spans.number, spans.start, spans.end, answers.counts, answers.slots, answers.values)
+            return RunResults(
+                spans.number, spans.start, spans.end, answers.counts, answers.slots, answers.values
+            )
         return first_results(spans.number, answers.slots, spans.start, spans.end, answers.values)
 
     def answer(self, spans: Spans) -> tuple[Spans, Answers | None]:
@@ -156,16 +161,19 @@ class SliceSide:
             mine = np.flatnonzero(spans.number == number)
             start, end = spans.start[mine], spans.end[mine]
             ok[mine] = (
-                (start >= rule.start) & (end > rule.after) & ~self.edges.splits(start) & ~self.edges.splits(end)
+                (start >= rule.start)
+                & (end > rule.after)
+                & ~self.edges.splits(start)
+                & ~self.edges.splits(end)
             )
         return spans.take(np.flatnonzero(ok))
 
-    # -- late rows ----------------------------------------------------------------------------------------------
+    # -- late rows ---
 
     def given_with(self, slot: int, time: int, watermark: int) -> tuple[Spans, Array]:
         """Windows up to the watermark that a row at `time` belongs to, and whether they were given before."""
         spans = self.admitted(self.windows.holding(time, watermark))
-        lo, hi, news = self._ranges(spans)
+        _, hi, news = self._ranges(spans)
         given = self.store.holds(slot, news, hi)
         if self.empty is not None:
             given |= self.empty.given(slot, spans)
@@ -177,12 +185,12 @@ class SliceSide:
         there = np.flatnonzero(self.store.holds(slot, news, hi))
         return there, self.store.answer_one(slot, lo[there], hi[there])
 
-    # -- slices come and go -------------------------------------------------------------------------------------
+    # -- slices come and go ---
 
     def purge(self, progress: int) -> None:
         """Forget slices that no window ending after `progress` needs, and join others if there are many."""
         horizon = self.windows.horizon(progress)
-        count = int(self.slices.position(np.int64(horizon)))
+        count = int(self.slices.position(np.array(horizon)))
         if count:
             self._purged = int(self.slices.starts[count - 1])
             self.store.drop(count)
@@ -216,10 +224,10 @@ class SliceSide:
         known = self._joined.get(start)
         return self.edges.next_edge(start) if known is None else known
 
-    def known_purged(self) -> int:
-        """Rows before this were forgotten."""
+    def known_purged(self, last_time: int) -> int:
+        """Rows before this were forgotten; no row came after `last_time` yet."""
         if self._purged is not None:
-            self.purged_to = max(self.purged_to, self._end(self._purged))
+            self.purged_to = max(self.purged_to, min(self._end(self._purged), last_time + 1))
             self._purged = None
         return self.purged_to
 
@@ -258,12 +266,16 @@ class SliceSide:
         self.store.open(np.arange(len(both)), len(both))
         self.store.add(fold_equal(CellList(at, slots, cells), [a.bound for a in self.aggs]))
 
-    # -- queries come and go --------------------------------------------------------------------------------------
+    # -- queries come and go ---
 
     def add_query(self, query: Query, watermark: int, progress: int, last_time: int) -> None:
         """Give this query's windows too, from the first one on whose rows are all held, in slices of their own."""
         self._change(progress, last_time, [*self.windows.queries, query])
-        self.admissions[query.number] = Admission(self.purged_to, watermark)
+        # Windows that begin or end inside a slice that is there can't be told apart from it, now or later.
+        starts, ends = self.edges.frozen
+        _, crossed = WindowSet(TIME, [query]).crossed(starts, starts, ends - 1)
+        first = max(self.purged_to, int(crossed.max(initial=ALWAYS)) + 1)
+        self.admissions[query.number] = Admission(first, watermark)
 
     def remove_query(self, number: int, progress: int, last_time: int) -> None:
         self._change(progress, last_time, [q for q in self.windows.queries if q.number != number])
@@ -272,15 +284,16 @@ class SliceSide:
     def _change(self, progress: int, last_time: int, queries: Sequence[Query]) -> None:
         """Use other queries from now on; slices that are there keep their bounds."""
         if not self.windows:
-            self.purged_to = max(self.purged_to, min(last_time, NEVER - 1) + 1)
+            self.purged_to = max(self.purged_to, last_time + 1)
         elif progress > ALWAYS:
             # What is held must not depend on when slices were joined last.
             self.purge(progress)
             self._join(progress)
-        self.purged_to = min(self.known_purged(), last_time + 1)  # a slice forgotten may reach beyond its rows
+        self.known_purged(last_time)
         starts = self.slices.starts.copy()
         # The open slice ends after the last row seen, so that new edges cut whatever comes later.
         ends = np.array([min(self._end(s), last_time + 1) for s in starts.tolist()], np.int64)
+        self._joined = {s: min(e, last_time + 1) for s, e in self._joined.items()}
         self.edges.freeze(starts, ends)
         self.windows = TimeWindows(queries)
         self.edges.set_windows(self.windows.windows)

@@ -51,10 +51,10 @@ class SparseStore:
     def nbytes(self) -> int:
         return self._at.nbytes + self._slots.nbytes + sum(c.nbytes for c in self._cells)
 
-    # -- slices come and go -----------------------------------------------------------------------------
+    # -- slices come and go ---
 
     def open(self, fresh: Array, total: int) -> None:
-        if not len(fresh) or fresh[-1] - fresh[0] + 1 == len(fresh) and fresh[-1] == total - 1:
+        if not len(fresh) or fresh[0] == total - len(fresh):
             return  # all at the end
         gaps = self._base + fresh - np.arange(len(fresh))  # numbers before which there is a new one
         for at in (self._at.view(), *(r.at for r in self._runs)):
@@ -75,7 +75,7 @@ class SparseStore:
         self._clear()
         self.add(CellList(at, held.slots, held.cells))
 
-    # -- taking partials in -----------------------------------------------------------------------------
+    # -- taking partials in ---
 
     def add(self, delta: CellList) -> None:
         if not len(delta):
@@ -116,7 +116,7 @@ class SparseStore:
             table.truncate(cut)
             table.append(cells)
 
-    # -- windows ----------------------------------------------------------------------------------------
+    # -- windows ---
 
     def answer(self, lo: Array, hi: Array, news: Array) -> Answers:
         self._settle(int(hi.max()))
@@ -148,9 +148,7 @@ class SparseStore:
         mine, first, last = self._of_slot(slot, lo, hi)
         index, offsets = spread(first, last)
         self.combines += len(index)
-        return tuple(
-            a.lower_ranges(c.view(), mine[index], offsets) for a, c in zip(self._aggs, self._cells)
-        )
+        return tuple(a.lower_ranges(c.view(), mine[index], offsets) for a, c in zip(self._aggs, self._cells))
 
     def holds(self, slot: int, lo: Array, hi: Array) -> Array:
         _, first, last = self._of_slot(slot, lo, hi)

@@ -92,7 +92,9 @@ class TimeWindows:
             return self._due_soon(low, high)
         if (high - low) * self._rate <= 4 * len(slices) + _CARELESS:
             return Spans(*self._set.ending(low, high))
-        parts = [_of_slices(q, q.window, slices, lo, hi) for q in self.queries if isinstance(q.window, ContextFree)]
+        parts = [
+            _of_slices(q, q.window, slices, lo, hi) for q in self.queries if isinstance(q.window, ContextFree)
+        ]
         number, start, end = (np.concatenate(c) for c in zip(*parts))
         return Spans(number, start, end).take(np.lexsort((start, number, end)))
 
@@ -143,7 +145,9 @@ class TimeWindows:
                 found |= (latest > before) & (latest + window.size > progress)
             else:
                 starts = np.sort(window.containing(progress - 1)[0])
-                found |= np.searchsorted(starts, after, side="right") > np.searchsorted(starts, before, side="right")
+                found |= np.searchsorted(starts, after, side="right") > np.searchsorted(
+                    starts, before, side="right"
+                )
         return found
 
     def next_end(self, progress: int) -> int:
