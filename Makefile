@@ -55,8 +55,8 @@ demo: setup ## run the example job on Wikipedia edits; writes out/wikipedia.png 
 bench: setup ## measure throughput against rival techniques; ARGS="--quick" for a short run
 	$(BIN)/python -m bench $(ARGS)
 
-fuzz: setup ## compare random programs with the naive oracle for BUDGET=600 seconds
-	$(BIN)/python -m tests.fuzz --budget $(BUDGET)
+fuzz: setup ## compare random programs with the naive oracle for BUDGET=600 seconds (SEED=n to repeat a run)
+	$(BIN)/python -m tests.fuzz --budget $(BUDGET) $(if $(SEED),--seed $(SEED))
 
 docs: setup ## run the examples of README and docs and write their output into the pages
 	$(BIN)/python -m tests.docs.pages

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 import panes as pn
@@ -35,6 +37,15 @@ def test_each_key_has_its_own_progress() -> None:
     operator.push(rows)
     operator.finish()
     assert operator.metrics["rows_late"] == 0
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, 1e300])
+def test_a_measure_whose_window_has_no_bounds_is_on_the_ledger(value: float) -> None:
+    """Infinities, and values so large that size 1 makes no difference to them any more."""
+    rows = [{"ts": 1, "v": value}, {"ts": 2, "v": math.nan}]
+    result = query(rows, {"leg": pn.tumbling(1.0, on="v")}, COUNT)
+    assert picked(result.rows(), ["window_from", "n"]) == []
+    assert sorted(late(result)) == [(1, "measure out of range"), (2, "null measure")]
 
 
 @pytest.mark.parametrize("gap", [None, -1])

@@ -95,7 +95,7 @@ class WindowSet:
         if not len(values):
             return values, values
         gap = self.step * 64
-        breaks = np.flatnonzero(np.diff(values) > gap) + 1
+        breaks = np.flatnonzero(_distance(values[:-1], values[1:]) > gap) + 1
         return values[np.concatenate(([0], breaks))], values[np.concatenate((breaks - 1, [len(values) - 1]))]
 
     def edges_among(self, values: Array) -> tuple[Array, Array]:
@@ -113,7 +113,7 @@ class WindowSet:
         edges, _ = self.edges_among(np.unique(np.concatenate((first, last))))
         at = np.searchsorted(edges, last, side="right")
         inside = at > np.searchsorted(edges, first, side="right")
-        long = last - first > self.step * 64  # not listed edge by edge; surely crossed
+        long = _distance(first, last) > self.step * 64  # not listed edge by edge; surely crossed
         edge = np.where(long, last, edges[np.maximum(at - 1, 0)] if len(edges) else last)
         hit = inside | long
         return slots[hit], edge[hit]
@@ -135,6 +135,13 @@ class WindowSet:
             return found[0]
         number, start, end = (np.concatenate(c) for c in zip(*found))
         return number, start, end
+
+
+def _distance(low: Array, high: Array) -> Array:
+    """high - low, also where that leaves int64."""
+    if low.dtype == np.int64:
+        return high.astype(np.uint64) - low.astype(np.uint64)
+    return high - low
 
 
 def _step(window: ContextFree) -> float:
