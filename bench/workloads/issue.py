@@ -55,7 +55,7 @@ def w1(lab: Lab) -> None:
 def w1_keys(lab: Lab) -> None:
     """With 100,000 keys a row comes with several results (one per key and window), unless events come faster.
 
-    At 100,000 rows/s of event time there are about four results per row, at 1,000,000 about 0.4: the goal is
+    At 100,000 rows/s of event time there are about four results per row, at 1,000,000 about 0.3: the goal is
     judged there, where the rows are the work.
     """
     queries = w1_queries()

@@ -83,6 +83,10 @@ class Ragged:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
+    @property
+    def nbytes(self) -> int:
+        return int(self.offsets.nbytes + self.values.nbytes)
+
     def take(self, index: Array) -> Ragged:
         lengths = np.diff(self.offsets)[index]
         offsets = np.concatenate(([0], np.cumsum(lengths)))
@@ -104,6 +108,10 @@ class Cells:
 
     def __len__(self) -> int:
         return len(self.fields[0])
+
+    @property
+    def nbytes(self) -> int:
+        return sum(f.nbytes for f in self.fields)
 
     def take(self, index: Array) -> Cells:
         """Cells at `index` (an integer array)."""

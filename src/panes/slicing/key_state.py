@@ -37,6 +37,13 @@ class KeyState:
     def __len__(self) -> int:
         return len(self.rows_seen)
 
+    @property
+    def nbytes(self) -> int:
+        columns = [*(getattr(self, name) for name in KEY_COLUMNS), *self.last]
+        columns += [c for state in self.windows.values() for c in state.values()]
+        columns += [c for pair in self.free_forms.values() for c in pair]
+        return sum(c.nbytes for c in columns)
+
     def grow(self, n: int) -> None:
         """Room for slots 0..n-1."""
         have = len(self)

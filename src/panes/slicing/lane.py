@@ -33,6 +33,11 @@ class Rows:
     def __len__(self) -> int:
         return len(self.times)
 
+    @property
+    def nbytes(self) -> int:
+        columns = sum(c.values.nbytes + (0 if c.valid is None else c.valid.nbytes) for c in self.columns.values())
+        return self.times.nbytes + self.seq.nbytes + columns + (0 if self.slots is None else self.slots.nbytes)
+
     def take(self, index: Array | slice, *, in_order: bool | None = None) -> Rows:
         """Rows at `index` (a slice makes views); `in_order` where the caller knows."""
         times = self.times[index]

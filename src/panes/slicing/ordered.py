@@ -173,6 +173,11 @@ class OrderedSlicer:
         cut = np.zeros(n, bool)
         cut[heads] = ~held
         for measure, windows in self.sets.items():
+            if measure == ROWS and len(heads) == 1:
+                first = int(runs.first_pos[0])  # positions are all the integers from here on: no search
+                at = windows.edges(first if not held[0] else first - 1, first + n - 1) - first
+                cut[at] = True
+                continue
             if measure == ROWS:
                 now, previous = runs.positions(), runs.first_pos - 1
             else:
@@ -361,6 +366,11 @@ class OrderedSlicer:
                 np.nextafter(seen, np.inf) if seen.dtype.kind == "f" else seen + 1
             )
 
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of slices and of what is known of keys."""
+        return self.slices.nbytes + self.keys.nbytes
 
     def select(self, slots: Array) -> OrderedSlicer:
         """A copy of the state of these keys, renumbered 0, 1, ... (slots not seen yet are empty there)."""

@@ -17,87 +17,64 @@ Array = np.ndarray
 
 
 class ReorderBuffer:
-    """Rows not yet behind the watermark, as runs that are each in event-time order."""
+    """Rows not yet behind the watermark, as they came."""
 
     def __init__(self) -> None:
-        self._runs: list[Rows] = []
+        self.runs: list[Rows] = []
 
     def __len__(self) -> int:
-        return sum(len(rows) for rows in self._runs)
+        return sum(len(rows) for rows in self.runs)
 
     def add(self, rows: Rows) -> None:
         if len(rows):
-            self._runs.append(by_time(rows))
+            self.runs.append(rows)
 
     def oldest(self, default: int) -> int:
         """The smallest arrival number that waits."""
-        return min((int(rows.seq.min()) for rows in self._runs), default=default)
+        return min((int(rows.seq.min()) for rows in self.runs), default=default)
 
     def held(self) -> Rows | None:
         """All rows that wait, in order of arrival."""
-        if not self._runs:
-            return None
-        rows = concat_rows(self._runs)
-        return rows.take(np.argsort(rows.seq, kind="stable"))
+        return concat_rows(self.runs) if self.runs else None
 
     def release(self, watermark: int) -> Rows | None:
         """Rows with time <= watermark, in event-time order; None if there are none."""
         due, waiting = [], []
-        for run in self._runs:
-            count = int(np.searchsorted(run.times, watermark, side="right"))
-            if count:
-                due.append(run.take(slice(count), in_order=True))
-            if count < len(run):
-                waiting.append(run.take(slice(count, None), in_order=True))
-        self._runs = waiting
-        if len(waiting) > 16:  # many small batches: one run of them all is cheaper to ask
-            self._runs = [merged(waiting)]
-        return merged(due) if due else None
+        for run in self.runs:
+            passed, kept = _split(run, watermark)
+            if passed is not None:
+                due.append(passed)
+            if kept is not None:
+                waiting.append(kept)
+        self.runs = waiting if len(waiting) <= 16 else [concat_rows(waiting)]
+        return by_time(concat_rows(due)) if due else None
 
 
-def merged(runs: Sequence[Rows]) -> Rows:
-    """One run in event-time order of several."""
-    rows = concat_rows(runs)
+def _split(rows: Rows, watermark: int) -> tuple[Rows | None, Rows | None]:
+    """Rows up to the watermark, and those after it; None where there are none."""
     if rows.in_order:
-        return rows
-    if len(rows) < 1000 or len(runs) > 8:
-        return rows.take(np.lexsort((rows.seq, rows.times)), in_order=True)
-    from panes.slicing.merge_kernels import merge_by_time
-
-    ends = np.cumsum([len(r) for r in runs])
-    order = np.arange(ends[0])
-    for start, end in pairwise(ends.tolist()):
-        order = merge_by_time(rows.times, rows.seq, order, np.arange(start, end))
-    return rows.take(order, in_order=True)
+        count = int(np.searchsorted(rows.times, watermark, side="right"))
+        if 0 < count < len(rows):
+            return rows.take(slice(count), in_order=True), rows.take(slice(count, None), in_order=True)
+        return (rows, None) if count else (None, rows)
+    due = rows.times <= watermark
+    count = int(np.count_nonzero(due))
+    if 0 < count < len(rows):
+        kept = rows.take(np.flatnonzero(~due), in_order=False)
+        return rows.take(np.flatnonzero(due), in_order=False), kept
+    return (rows, None) if count else (None, rows)
 
 
 def by_time(rows: Rows) -> Rows:
-    """Rows sorted by (time, arrival); arrival order is the order they are in, or that of the runs in them."""
-    return rows if rows.in_order else rows.take(time_order(rows.times, rows.seq), in_order=True)
+    """Rows sorted by (time, arrival)."""
+    return rows if rows.in_order else rows.take(_time_order(rows.times, rows.seq), in_order=True)
 
 
-def time_order(times: Array, seq: Array) -> Array:
-    """The order by (time, arrival), cheap for mostly sorted input.
-
-    The rows that are at the running maximum are sorted already; only the stragglers are sorted, then both
-    are merged. Where many rows straggle a plain sort is as good.
-    """
-    straggler = times < np.maximum.accumulate(times)
-    late = np.flatnonzero(straggler)
-    if len(times) < 1000 or len(late) * 2 > len(times):
-        return np.lexsort((seq, times))
-    main = np.flatnonzero(~straggler)
-    late = late[_order(times[late], seq[late])]
-    from panes.slicing.merge_kernels import merge_by_time
-
-    return merge_by_time(times, seq, main, late)
-
-
-def _order(times: Array, seq: Array) -> Array:
+def _time_order(times: Array, seq: Array) -> Array:
     """The order by (time, arrival): packed into one integer where it fits, since sorting integers is fastest."""
     low = int(times.min())
-    bits = int(len(times)).bit_length()
-    if (int(times.max()) - low) >> (62 - bits) or np.any(seq[1:] < seq[:-1]):
+    bits = len(times).bit_length()
+    if (int(times.max()) - low) >> (62 - bits) or not (seq[1:] > seq[:-1]).all():
         return np.lexsort((seq, times))
     packed = ((times - low) << bits) | np.arange(len(times))
     packed.sort()

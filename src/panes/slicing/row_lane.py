@@ -170,6 +170,7 @@ class RowLane:
             "rows_waiting": len(self.buffer),
             "rows_kept": sum(len(r) for r in self.log),
             "combines": self.live.combines,
+            "bytes": sum(s.nbytes for s in self.slicers()) + sum(r.nbytes for r in (*self.log, *self.buffer.runs)),
             "store": self.live.store,
         }
 

@@ -31,6 +31,11 @@ class SliceTable:
         return len(self.slot)
 
     @property
+    def nbytes(self) -> int:
+        columns = (self.slot, self.pos, self.rows, *self.first, *self.last)
+        return sum(c.nbytes for c in columns) + sum(c.nbytes for c in self.cells)
+
+    @property
     def stop(self) -> Array:
         return self.pos + self.rows
 
