@@ -112,7 +112,7 @@ class IntIndex:
 
         values = np.ascontiguousarray(values)
         if not len(self._keys):
-            self._rebuild_table(_SMALLEST)
+            self._rebuild_table(_table_size(self._n))
         for first, names in self._unindexed(self._table_n):
             if first + len(names) > self._limit:
                 self._rebuild_table(_table_size(self._n))
@@ -236,8 +236,8 @@ class DictionaryIndex(ColumnIndex):
     def __init__(self, type: pa.DataType) -> None:
         self.type = type
         self._codes: dict[Any, int] = {}
-        self._fresh: list[Any] = []  # values not in _chunks yet
-        self._chunks: list[pa.Array] = []
+        self._values = pa.array([], type)  # by code, without the latest
+        self._latest: list[Any] = []
         self._hashes = np.empty(0, np.uint64)
 
     def __len__(self) -> int:
@@ -259,28 +259,21 @@ class DictionaryIndex(ColumnIndex):
         if len(unknown):
             distinct, first = np.unique(unknown, return_index=True)
             for i in distinct[np.argsort(first)].tolist():
-                code = known.setdefault(values[i], len(known))
-                of_value[i] = code
-                if code >= self._stored + len(self._fresh):
-                    self._fresh.append(values[i])
+                if values[i] not in known:
+                    known[values[i]] = len(known)
+                    self._latest.append(values[i])
+                of_value[i] = known[values[i]]
             out = of_value[index]
         return out
-
-    @property
-    def _stored(self) -> int:
-        return sum(len(c) for c in self._chunks)
 
     def values(self, codes: Array) -> pa.Array:
         return self._all().take(pa.array(codes))
 
     def _all(self) -> pa.Array:
-        """All values by code. Chunks are joined when they are of like size, so that each is copied seldom."""
-        if self._fresh or not self._chunks:
-            self._chunks.append(pa.array(self._fresh, self.type))
-            self._fresh = []
-        if len(self._chunks) > 1:
-            self._chunks = [pa.concat_arrays(self._chunks)]
-        return self._chunks[0]
+        if self._latest:
+            self._values = pa.concat_arrays([self._values, pa.array(self._latest, self.type)])
+            self._latest = []
+        return self._values
 
     def hashes(self, codes: Array) -> Array:
         if len(self._hashes) < len(self):

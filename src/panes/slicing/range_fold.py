@@ -8,6 +8,7 @@ non-commutative aggregates too. `auto` takes the cheaper one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,8 @@ import pyarrow as pa
 from panes.aggregates.base import BoundAggregate, Cells
 
 Array = np.ndarray
+#: Cells listed at once by a lazy fold.
+_AT_ONCE = 1 << 22
 
 
 def lower_ranges(
@@ -31,10 +34,20 @@ def lower_ranges(
     for aggregate, partials in zip(aggregates, cells):
         if eager and not aggregate.laws.holistic:
             nodes, index, offsets = _tree_cover(aggregate, partials, lo, hi)
+            values.append(aggregate.lower_ranges(nodes, index, offsets))
         else:
-            nodes, index, offsets = partials, *_spread(lo, lengths)
-        values.append(aggregate.lower_ranges(nodes, index, offsets))
+            values.append(_lazily(aggregate, partials, lo, lengths))
     return tuple(values), total
+
+
+def _lazily(aggregate: BoundAggregate, partials: Cells, lo: Array, lengths: Array) -> pa.Array:
+    """Fold every cell of every range, some ranges at a time so that memory stays bounded."""
+    piece = np.cumsum(lengths) // _AT_ONCE
+    bounds = np.flatnonzero(np.diff(piece, prepend=-1, append=-1))
+    parts = [
+        aggregate.lower_ranges(partials, *_spread(lo[a:b], lengths[a:b])) for a, b in pairwise(bounds.tolist())
+    ]
+    return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
 
 
 def _spread(lo: Array, lengths: Array) -> tuple[Array, Array]:

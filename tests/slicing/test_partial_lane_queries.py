@@ -1,0 +1,178 @@
+"""Windows that come and go while the partial lane runs: what they give, from when on, and that others don't notice."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from panes.errors import QueryError
+from panes.slicing.lane import Query
+from tests.oracle.windows import Row, due_windows
+from tests.slicing.lane_programs import LaneRunner, Program, bound_window, random_window
+
+Spec = tuple[Any, ...]
+
+
+class ChangingRunner(LaneRunner):
+    """A runner whose windows may change; remembers all rows, to compute any window from scratch."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self.specs: dict[str, Spec] = dict(program.windows)
+        self.seen: list[Row] = []
+
+    def rows(self, rows: list[tuple[Any, ...]]) -> list[Any]:
+        limit = self.watermark - (self.program.lateness or 0)
+        self.seen += [Row(len(self.seen), r[1], {"k": r[0], "v": r[2], "g": r[3]}) for r in rows if r[1] >= limit]
+        return super().rows(rows)
+
+    def add_window(self, label: str, spec: Spec) -> None:
+        number = len(self.numbers)
+        self.numbers[label] = number
+        query = Query(label, number, bound_window(spec))
+        self.specs[label] = spec
+        self.lane.add_window(query, self.watermark)
+        self.queries = list(self.lane.queries)
+
+    def remove_window(self, label: str) -> None:
+        self.lane.remove_window(self.numbers[label])
+        self.queries = list(self.lane.queries)
+
+    def newest(self) -> int:
+        return max((r.time for r in self.seen), default=-(10**18))
+
+    def from_scratch(self, label: str, key: Any) -> dict[tuple[int, int], int]:
+        """(start, end) -> number of rows of every window that is due."""
+        rows = sorted((r for r in self.seen if key is None or r.data["k"] == key), key=lambda r: (r.time, r.seq))
+        found = due_windows(self.specs[label], rows, self.watermark)
+        return {(b[0], b[1]): len(rows) for b, rows in found.items()}
+
+
+def runner_of(windows: dict[str, Spec], **options: Any) -> ChangingRunner:
+    return ChangingRunner(Program(windows, [("count_rows",)], options.pop("keyed", False), options.pop("lateness", None)))
+
+
+def at(*times: int) -> list[tuple[Any, ...]]:
+    return [(0, t, 1, 1) for t in times]
+
+
+def test_an_added_window_is_warm_where_slices_fit() -> None:
+    runner = runner_of({"slow": ("sliding", 60, 1)})
+    runner.rows(at(*range(100)))
+    runner.advance(90)
+    runner.add_window("fast", ("sliding", 10, 5))
+    found = [r for r in runner.advance(96) if r[1] == "fast"]
+    assert found == [(None, "fast", 85, 95, 0, False, (10,))]
+
+
+def test_an_added_window_waits_for_slices_of_its_own() -> None:
+    runner = runner_of({"slow": ("tumbling", 20)})
+    runner.rows(at(*range(33)))
+    runner.advance(30)
+    runner.add_window("fast", ("tumbling", 5))
+    runner.rows(at(*range(33, 50)))
+    found = [r for r in runner.advance(50) if r[1] == "fast"]
+    assert found == [  # [30, 35) holds rows that lie in the slice [20, 40)
+        (None, "fast", 35, 40, 0, False, (5,)),
+        (None, "fast", 40, 45, 0, False, (5,)),
+        (None, "fast", 45, 50, 0, False, (5,)),
+    ]
+
+
+def test_the_others_do_not_notice() -> None:
+    runner = runner_of({"slow": ("tumbling", 20)})
+    runner.rows(at(*range(33)))
+    runner.add_window("fast", ("tumbling", 7))
+    runner.rows(at(*range(25, 60)))
+    runner.remove_window("fast")
+    runner.rows(at(*range(40, 75)))
+    found = runner.advance(80)
+    assert [(r[2], r[6][0]) for r in found] == [(0, 20), (20, 13 + 15), (40, 40), (60, 15)]
+
+
+def test_added_sessions_start_when_nothing_can_be_missing() -> None:
+    runner = runner_of({"t": ("tumbling", 10)})
+    runner.rows(at(1, 2, 3))
+    runner.add_window("s", ("session", 5))
+    runner.rows(at(7, 9, 30, 31))
+    found = [r for r in runner.finish() if r[1] == "s"]
+    assert found == [(None, "s", 30, 36, 0, False, (2,))]
+    with pytest.raises(QueryError, match="gap by expression"):
+        runner.add_window("x", ("session_by", "g"))
+
+
+def test_removed_windows_leave_no_slices_behind() -> None:
+    runner = runner_of({"day": ("tumbling", 1000), "fine": ("tumbling", 2)})
+    runner.rows(at(*range(100)))
+    runner.remove_window("fine")
+    runner.rows(at(*range(100, 200)))
+    assert len(runner.lane.slices.slices) == 51
+    runner.remove_window("day")
+    assert runner.lane.metrics()["slices"] == 0
+    runner.add_window("new", ("tumbling", 10))
+    runner.rows(at(*range(200, 220)))
+    assert [(r[2], r[6][0]) for r in runner.finish()] == [(200, 10), (210, 10)]
+
+
+def test_late_rows_do_not_correct_what_an_added_window_never_gave() -> None:
+    runner = runner_of({"a": ("tumbling", 5)}, lateness=50)
+    runner.rows(at(*range(40)))
+    runner.advance(30)
+    runner.add_window("b", ("tumbling", 10))
+    assert [r[1] for r in runner.rows(at(22))] == ["a"]
+    runner.advance(45)
+    assert sorted((r[1], r[4]) for r in runner.rows(at(33))) == [("a", 1), ("b", 1)]
+
+
+@pytest.mark.parametrize("block", range(6))
+def test_random_changes(block: int) -> None:
+    """Windows that begin after all rows seen when they were added must be given; any other given must be right."""
+    for seed in range(100 * block, 100 * block + 25):
+        rng = random.Random(seed)
+        program = Program(
+            {f"w{i}": random_window(rng) for i in range(2)}, [("count_rows",)], rng.random() < 0.5, rng.choice([None, 20])
+        )
+        runner = ChangingRunner(program)
+        sure = dict.fromkeys(program.windows, -(10**18))
+        given: dict[tuple[Any, ...], int] = {}
+        now = 0
+        for step in range(12):
+            now += rng.choice([1, 5, 20])
+            rows = [(rng.randrange(4), now - rng.randint(0, 12), 1, rng.choice([0, 2])) for _ in range(rng.randint(1, 15))]
+            found = runner.rows(rows) + runner.advance(now - rng.randint(3, 10))
+            if step == 11:
+                found += runner.finish()
+                runner.watermark = 10**15
+            for key, label, start, end, _, void, values in found:
+                if void:
+                    given.pop((key, label, start, end))
+                else:
+                    given[key, label, start, end] = values[0]
+            compare(runner, sure, given, seed)
+            if rng.random() < 0.25 and len(sure) > 1:
+                label = rng.choice(sorted(sure))
+                del sure[label]
+                runner.remove_window(label)
+                given = {w: n for w, n in given.items() if w[1] != label}
+            elif rng.random() < 0.4:
+                spec = random_window(rng)
+                if spec[0] != "session_by":
+                    label = f"a{step}"
+                    sure[label] = max(runner.watermark, runner.newest() + 1) + (spec[1] if spec[0] == "session" else 0)
+                    runner.add_window(label, spec)
+            elif rng.random() < 0.3:
+                runner.move(rng.randint(1, 2))
+
+
+def compare(runner: ChangingRunner, sure: dict[str, int], given: dict[tuple[Any, ...], int], seed: int) -> None:
+    keys = {r.data["k"] for r in runner.seen} if runner.program.keyed else {None}
+    for label, start in sure.items():
+        for key in keys:
+            due = runner.from_scratch(label, key)
+            mine = {w[2:]: n for w, n in given.items() if w[:2] == (key, label)}
+            must = {w: n for w, n in due.items() if w[0] >= start}
+            assert {w: n for w, n in mine.items() if w[0] >= start} == must, (seed, label, key)
+            assert all(due.get(w) == n for w, n in mine.items()), (seed, label, key)
+
