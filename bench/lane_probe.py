@@ -37,6 +37,7 @@ class Case:
     keys: int = 0
     goal: float = 0.0  # million rows/s
     gaps: bool = False  # pauses of 2 s, so that sessions end
+    agg: str = "sum"
 
 
 def standard_windows() -> list[Bound]:
@@ -55,18 +56,17 @@ CASES = [
     Case("1,000 keys, 20 % late", standard_windows(), late=0.2, keys=1000),
     Case("100,000 keys", standard_windows(), keys=100_000, goal=35),
     Case("100,000 keys, 20 % late", standard_windows(), late=0.2, keys=100_000),
+    Case("median", standard_windows(), goal=20, agg="median"),
+    Case("median, 20 % late", standard_windows(), late=0.2, agg="median"),
+    Case("max, 1,000 keys", standard_windows(), keys=1000, agg="max"),
     Case("1 query", many_windows(1)),
     Case("20 queries", many_windows(20)),
     Case("1,000 queries", many_windows(1000)),
     Case("sessions, 1,000 keys", [SessionScan(TIME, gap=SECOND)], keys=1000, goal=30, gaps=True),
     Case("sessions, 100,000 keys", [SessionScan(TIME, gap=SECOND)], keys=100_000, gaps=True),
     Case("21 + session", [*standard_windows(), SessionScan(TIME, gap=SECOND)], gaps=True),
-    Case(
-        "21 + session, 20 % late", [*standard_windows(), SessionScan(TIME, gap=SECOND)], late=0.2, gaps=True
-    ),
-    Case(
-        "21 + session, 1,000 keys", [*standard_windows(), SessionScan(TIME, gap=SECOND)], keys=1000, gaps=True
-    ),
+    Case("21 + session, 20 % late", [*standard_windows(), SessionScan(TIME, gap=SECOND)], late=0.2, gaps=True),
+    Case("21 + session, 1,000 keys", [*standard_windows(), SessionScan(TIME, gap=SECOND)], keys=1000, gaps=True),
 ]
 
 
@@ -90,7 +90,7 @@ def batches(case: Case, count: int, seed: int = 0) -> list[tuple[pa.Array | None
 
 def lane_of(case: Case) -> PartialLane:
     queries = [Query(f"w{i}", i, w) for i, w in enumerate(case.windows)]
-    agg = Agg("s", ("v",), aggregates.sum("v").bind([pa.float64()]))
+    agg = Agg("s", ("v",), getattr(aggregates, case.agg)("v").bind([pa.float64()]))
     return PartialLane(queries, [agg], lateness=None, keyed=bool(case.keys))
 
 
@@ -113,9 +113,7 @@ def run(case: Case, data: list[tuple[pa.Array | None, Rows]]) -> tuple[float, in
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batches", type=int, default=160)
     parser.add_argument("--only", default="")
     parser.add_argument("--repeat", type=int, default=3)

@@ -95,9 +95,7 @@ def random_program(rng: random.Random) -> Program:
     if rng.random() < 0.3:
         wanted.append(rng.choice([("median", "v"), ("count_distinct", "v")]))
     keyed = rng.random() < 0.6
-    program = Program(
-        windows, wanted, keyed, rng.choice([None, None, 0, 5, 30]), rng.choice(["auto", "lazy", "eager"])
-    )
+    program = Program(windows, wanted, keyed, rng.choice([None, None, 0, 5, 30]), rng.choice(["auto", "lazy", "eager"]))
     keys = rng.choice([1, 3, 80]) if keyed else 1
     at = rng.randint(-50, 50)
     spread = rng.choice([0, 3, 30])
@@ -107,11 +105,7 @@ def random_program(rng: random.Random) -> Program:
         if step < 0.55:
             rows = []
             for _ in range(rng.choice([1, 3, 10, 60])):
-                at += (
-                    rng.choice([0, 0, 1, 1, 2, 7])
-                    if rng.random() < 0.97
-                    else rng.choice([100, 10**6, 10**12])
-                )
+                at += rng.choice([0, 0, 1, 1, 2, 7]) if rng.random() < 0.97 else rng.choice([100, 10**6, 10**12])
                 value = None if rng.random() < 0.1 else rng.randint(-9, 9)
                 late = rng.randint(0, spread)
                 rows.append((rng.randrange(keys), at - late, value, rng.choice([0, 1, 3, 6])))
@@ -133,9 +127,7 @@ class LaneRunner:
         self.program = program
         self.emit_empty = emit_empty
         self.numbers = {label: i for i, label in enumerate(program.windows)}
-        self.queries = [
-            Query(label, i, bound_window(program.windows[label])) for label, i in self.numbers.items()
-        ]
+        self.queries = [Query(label, i, bound_window(program.windows[label])) for label, i in self.numbers.items()]
         self.aggs = [bound_aggregate(a) for a in program.aggregates]
         self.keys = KeyDirectory([pa.int64()])
         self.lane = self.new_lane()
@@ -214,11 +206,7 @@ class LaneRunner:
 
     def shown(self, results: Results) -> list[Any]:
         labels = {i: label for label, i in self.numbers.items()}
-        keys = (
-            self.keys.key_columns(results.slots)[0].to_pylist()
-            if self.program.keyed
-            else [None] * len(results)
-        )
+        keys = self.keys.key_columns(results.slots)[0].to_pylist() if self.program.keyed else [None] * len(results)
         values = list(zip(*(v.to_pylist() for v in results.values)))
         return [
             (keys[i], labels[int(results.query[i])], int(results.start[i]), int(results.end[i]),
@@ -251,8 +239,7 @@ def run_oracle(program: Program) -> list[Counter[Any]]:
             found = oracle.finish()
         out.append(
             Counter(
-                (r.key[0] if r.key else None, r.window, r.start, r.end, r.revision, r.void, r.values)
-                for r in found
+                (r.key[0] if r.key else None, r.window, r.start, r.end, r.revision, r.void, r.values) for r in found
             )
         )
     return out

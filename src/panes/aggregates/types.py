@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +37,7 @@ _SQL_NAMES = {
 }
 
 
+@lru_cache(maxsize=1024)
 def kind_of(type: pa.DataType) -> str:
     """The family of a type: boolean, integer, float, decimal, temporal, text, binary, nested or null."""
     if pt.is_dictionary(type):
@@ -59,6 +61,7 @@ def kind_of(type: pa.DataType) -> str:
     return "nested"
 
 
+@lru_cache(maxsize=1024)
 def storage_of(type: pa.DataType) -> np.dtype:
     """The dtype of `Column.values` for a type: native for numbers, int64 for times, object for the rest."""
     kind = kind_of(type)

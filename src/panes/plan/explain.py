@@ -111,7 +111,10 @@ def _strategy(op: SliceOperator) -> str:
         store = lane.metrics().get("store", "auto")
         if isinstance(lane, RowLane):
             waits = "rows pass in event-time order" if op.spec.in_order else "rows wait for the watermark"
-            kept = f", the rows of the last {_span(op.spec.lateness, op.spec.domain)} are kept to correct results" if op.spec.lateness else ""
+            kept = ""
+            if op.spec.lateness is not None:
+                span = _span(op.spec.lateness, op.spec.domain)
+                kept = f", the rows of the last {span} are kept to correct results"
             parts.append(f"row lane: {waits}, then become slices{kept} (store: {store})")
         else:
             parts.append(f"partial lane: slices keep partial aggregates only, in any order (store: {store})")
@@ -121,7 +124,10 @@ def _strategy(op: SliceOperator) -> str:
 def _edges(windows: Sequence[Bound], domain: TimeDomain, watermark: int) -> str:
     free = [w for w in windows if isinstance(w, ContextFree) and w.measure == TIME]
     others = len(windows) - len(free)
-    driven = "" if not others else f"{others} window{'s' * (others > 1)} also cut{'s' * (others == 1)} where rows say so"
+    driven = ""
+    if others:
+        driven = "1 window also cuts" if others == 1 else f"{others} windows also cut"
+        driven += " where rows say so"
     if not free:
         return driven or "none"
     from panes.slicing.lane import Query

@@ -76,8 +76,7 @@ class RaggedBank:
     def nbytes(self) -> int:
         self._settle()
         return self._ids.nbytes + sum(
-            f.nbytes if isinstance(f, np.ndarray) else f.offsets.nbytes + f.values.nbytes
-            for f in self._cells.fields
+            f.nbytes if isinstance(f, np.ndarray) else f.offsets.nbytes + f.values.nbytes for f in self._cells.fields
         )
 
     def put(self, ids: Array, cells: Cells) -> None:

@@ -33,9 +33,11 @@ class Buffer:
     def append(self, values: Array) -> None:
         n = len(self)
         if self._tail + len(values) > len(self._data):
-            bigger = np.empty(2 * (n + len(values)), self._data.dtype)
-            bigger[:n] = self.view()
-            self._data, self._head, self._tail = bigger, 0, n
+            room = self._data
+            if 2 * (n + len(values)) > len(room):
+                room = np.empty(3 * (n + len(values)), room.dtype)
+            room[:n] = self.view()  # in the same buffer the front half is free: fresh memory is dear
+            self._data, self._head, self._tail = room, 0, n
         self._data[self._tail : self._tail + len(values)] = values
         self._tail += len(values)
 

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from panes.aggregates.base import BoundAggregate, Cells
-from panes.slicing.ring import Folded, Ring
+from panes.slicing.ring import Ring
+from panes.slicing.row_fold import Picks, picked, plan, presence
 from panes.slicing.store import Answers, CellList, fold_equal, spread
 
 Array = np.ndarray
@@ -178,24 +179,16 @@ class DenseStore:
 
     def _answer_many(self, start: Array, end: Array, distinct: Array, news: dict[int, Array]) -> Answers:
         """Window by window, each a few row-wise merges."""
-        # A window grows out of the one before it if they end together.
-        ends, starts = end.tolist(), start.tolist()
-        grows = [i > 0 and ends[i] == ends[i - 1] for i in range(len(ends))]
-        upto = [starts[i - 1] if more else ends[i] for i, more in enumerate(grows)]
-        rows, offsets = self._ring.cover(start, np.array(upto))
-        bounds, nodes = offsets.tolist(), rows.tolist()
-        folded: list[Folded] = []
-        for i, more in enumerate(grows):
-            folded.append(self._ring.fold(nodes[bounds[i] : bounds[i + 1]], folded[-1] if more else None))
-        every = np.arange(self._ring.width)
-        keys = [_slots(present, every) for present, _ in folded]
-        chosen = [_slots(news[w], every) if w in news else keys[i] for w, i in enumerate(distinct.tolist())]
-        counts = np.array([len(c) for c in chosen])
-        cells = [folded[i][1] for i in distinct.tolist()]
-        values = [
-            agg.lower(_picked([c[a] for c in cells], chosen, counts)) for a, agg in enumerate(self._aggs)
-        ]
-        return Answers(counts, _joined(chosen, counts), tuple(values))
+        ring = self._ring
+        folds = plan(ring, start, end)
+        self._folded += (len(folds.nodes) - folds.grows.count(False)) * ring.width
+        present = presence(ring, folds)
+        every = np.arange(ring.width)
+        keys = [_slots(p, every) for p in present]
+        slots = [_slots(news[w], every) if w in news else keys[i] for w, i in enumerate(distinct.tolist())]
+        picks = Picks(distinct.tolist(), slots, not news)
+        values = [agg.lower(picked(ring, a, agg, folds, picks)) for a, agg in enumerate(self._aggs)]
+        return Answers(picks.counts, picks.all_slots, tuple(values))
 
     # -- one key, and everything ---
 
@@ -225,30 +218,13 @@ class DenseStore:
         return CellList(at, slot, tuple(self._ring.flat(a).take(index) for a in range(len(self._aggs))))
 
 
-def _picked(parts: list[Cells], chosen: list[Array], counts: Array) -> Cells:
-    """The chosen cells of each part, one part after the other."""
-    width = len(parts[0])
-    columns = []
-    for fields in zip(*(p.fields for p in parts)):
-        out = np.empty(counts.sum(), fields[0].dtype)
-        at = 0
-        for field, index in zip(fields, chosen):
-            place = out[at : at + len(index)]
-            if len(index) == width:
-                place[:] = field
-            else:
-                np.take(field, index, out=place, mode="clip")  # "clip" writes in place, "raise" does not
-            at += len(index)
-        columns.append(out)
-    return Cells(tuple(columns))
-
-
-def _joined(chosen: list[Array], counts: Array) -> Array:
-    return chosen[0] if len(chosen) == 1 else np.concatenate(chosen)
-
-
 def _distinct(lo: Array, hi: Array) -> tuple[Array, Array, Array]:
     """Distinct ranges, those that end together side by side, shortest first; and which of them each range is."""
+    if len(lo) <= _FEW_WINDOWS:
+        pairs = sorted(set(zip(hi.tolist(), (-lo).tolist())))
+        number = {pair: i for i, pair in enumerate(pairs)}
+        which = np.array([number[pair] for pair in zip(hi.tolist(), (-lo).tolist())])
+        return np.array([-p[1] for p in pairs]), np.array([p[0] for p in pairs]), which
     order = np.lexsort((-lo, hi))
     start, end = lo[order], hi[order]
     new = np.ones(len(lo), bool)

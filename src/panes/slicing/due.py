@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from panes.slicing.key_state import KeyState
-from panes.slicing.lane import NO_TIME, Query
+from panes.slicing.lane import NO_TIME, Query, with_nan
 from panes.slicing.slice_table import SliceIndex, SliceTable
 from panes.slicing.window_set import WindowSet
 from panes.windows.base import ALWAYS, NEVER, ROWS, TIME, Closed, CountBack, Measure
@@ -55,7 +55,7 @@ class Due:
         for f in fields(cls):
             columns = [getattr(p, f.name) for p in parts]
             if any(c.dtype == np.float64 for c in columns):
-                columns = [np.where(c == NO_TIME, np.nan, c) if c.dtype == np.int64 else c for c in columns]
+                columns = [with_nan(c) for c in columns]
             joined.append(np.concatenate(columns))
         return cls(*joined)
 

@@ -72,10 +72,7 @@ class EmptyWindows:
                 firsts[slot] = first
                 every = side.admitted(side.windows.all_ending(first, min(watermark, known - 1)))
                 new = (every.number == query.number) & ~np.isin(every.end, mine)
-                found += [
-                    (query.number, s, e, 0)
-                    for s, e in zip(every.start[new].tolist(), every.end[new].tolist())
-                ]
+                found += [(query.number, s, e, 0) for s, e in zip(every.start[new].tolist(), every.end[new].tolist())]
         none = tuple(a.bound.lower(a.bound.empty(len(found))) for a in side.aggs)
         return corrections(slot, found, 0, none)
 

@@ -86,23 +86,19 @@ def locate(times: Array, edges: Array, out: Array) -> None:
 
 
 @njit(cache=True)
-def group_rows(index: Array, slots: Array, keys: int, groups: Array, present: Array) -> None:
-    """The cell (slice, slot) of each row, by number, and which cells hold rows."""
+def group_rows(index: Array, slots: Array, keys: int, groups: Array) -> None:
+    """The number of each row's cell: slice * keys + slot."""
     for i in range(len(slots)):
-        g = index[i] * keys + slots[i]
-        groups[i] = g
-        present[g] = 1
+        groups[i] = index[i] * keys + slots[i]
 
 
 @njit(cache=True)
-def group_segments(offsets: Array, slots: Array, keys: int, groups: Array, present: Array) -> None:
+def group_segments(offsets: Array, slots: Array, keys: int, groups: Array) -> None:
     """The same for rows in order: slice s holds rows offsets[s]:offsets[s + 1]."""
     for s in range(len(offsets) - 1):
         base = s * keys
         for i in range(offsets[s], offsets[s + 1]):
-            g = base + slots[i]
-            groups[i] = g
-            present[g] = 1
+            groups[i] = base + slots[i]
 
 
 @njit(cache=True)
@@ -153,3 +149,39 @@ def atoms(times: Array, groups: Array, deadlines: Array, latest: Array, base: in
                 reach[c, a] = deadlines[c, i]
         atom[i] = a
     return n, met
+
+
+@njit(cache=True)
+def sum_rows(matrix: Array, width: int, rows: Array, cuts: Array, places: Array, stops: Array, slots: Array,
+             out: Array) -> None:  # fmt: skip
+    """Running sums over rows of a matrix; after row number cuts[w], chosen columns go to out[places[w]:stops[w]].
+
+    The columns are slots[places[w]:stops[w]], sorted. Block by block of columns, so that sums stay in the
+    nearest cache.
+    """
+    size = 1024
+    total = np.empty(size, matrix.dtype)
+    places = places.copy()
+    for begin in range(0, width, size):
+        n = min(size, width - begin)
+        w = 0
+        for j in range(len(rows)):
+            row = matrix[rows[j]]
+            if j == 0:
+                for k in range(n):
+                    total[k] = row[begin + k]
+            else:
+                for k in range(n):
+                    total[k] += row[begin + k]
+            while w < len(cuts) and cuts[w] == j:
+                at = places[w]
+                if at + n <= stops[w] and slots[at] == begin and slots[at + n - 1] == begin + n - 1:
+                    for k in range(n):
+                        out[at + k] = total[k]
+                    at += n
+                else:
+                    while at < stops[w] and slots[at] < begin + n:
+                        out[at] = total[slots[at] - begin]
+                        at += 1
+                places[w] = at
+                w += 1

@@ -92,8 +92,26 @@ class Results:
     def __len__(self) -> int:
         return len(self.query)
 
+    @staticmethod
+    def concat(parts: Sequence[Results]) -> Results:
+        """Several results as one; at least one part."""
+        if len(parts) == 1:
+            return parts[0]
+        names = ("query", "slots", "start", "end", "lo", "hi", "revision", "void")
+        columns = {name: [getattr(p, name) for p in parts] for name in names}
+        if any(c.dtype == np.float64 for c in columns["lo"]):
+            for name in ("lo", "hi"):
+                columns[name] = [with_nan(c) for c in columns[name]]
+        values = tuple(pa.concat_arrays(list(arrays)) for arrays in zip(*(p.values for p in parts)))
+        return Results(**{name: np.concatenate(columns[name]) for name in names}, values=values)
+
 
 NO_TIME = np.iinfo(np.int64).min
+
+
+def with_nan(bounds: Array) -> Array:
+    """Bounds as float64, where NaN says that there is none."""
+    return bounds if bounds.dtype == np.float64 else np.where(bounds == NO_TIME, np.nan, bounds.astype(np.float64))
 
 
 class Lane(Protocol):

@@ -65,9 +65,7 @@ class RunResults(Results):
         return np.repeat(self.runs[2], self.runs[3])
 
 
-def first_results(
-    query: Array, slots: Array, start: Array, end: Array, values: tuple[pa.Array, ...]
-) -> Results:
+def first_results(query: Array, slots: Array, start: Array, end: Array, values: tuple[pa.Array, ...]) -> Results:
     """Windows on event time given for the first time."""
     n = len(query)
     nowhere = _same(np.int64(NO_TIME), n)
@@ -97,12 +95,4 @@ def no_results(aggs: Sequence[Agg]) -> Results:
 def join(parts: Sequence[Results], aggs: Sequence[Agg]) -> Results:
     """Several results as one."""
     parts = [p for p in parts if len(p)]
-    if not parts:
-        return no_results(aggs)
-    if len(parts) == 1:
-        return parts[0]
-    names = ("query", "slots", "start", "end", "lo", "hi", "revision", "void")
-    columns = {name: np.concatenate([getattr(p, name) for p in parts]) for name in names}
-    return Results(
-        **columns, values=tuple(pa.concat_arrays(list(v)) for v in zip(*(p.values for p in parts)))
-    )
+    return Results.concat(parts) if parts else no_results(aggs)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from panes.aggregates.base import Cells
+from panes.aggregates.fieldwise import Fieldwise
 from panes.slicing.edge_cache import EdgeCache
 from panes.slicing.key_index import IntIndex, use_kernels
 from panes.slicing.lane import Agg, Rows
@@ -101,8 +102,9 @@ def lift_slices(rows: Rows, placed: Placed, aggs: Sequence[Agg], keys: int, *, d
         return Block(placed.starts, 1, None, cells)
     if slices * keys > _WASTE * n + _SPARE or not dense:
         return _lift_loose(rows, placed, aggs, keys)
-    groups, present = _cells_met(rows, placed, keys)
+    groups = _cells_met(rows, placed, keys)
     cells = tuple(a.bound.lift_groups(rows.inputs(a.inputs), groups, slices * keys) for a in aggs)
+    present = _present(rows, groups, slices * keys, aggs, cells)
     starts = placed.starts
     filled = present.reshape(slices, keys).any(axis=1) if slices > 1 else np.ones(1, bool)
     if not filled.all():
@@ -111,32 +113,41 @@ def lift_slices(rows: Rows, placed: Placed, aggs: Sequence[Agg], keys: int, *, d
     return Block(starts, keys, present, cells)
 
 
-def _cells_met(rows: Rows, placed: Placed, keys: int) -> tuple[Array, Array]:
-    """The number of each row's cell (slice * keys + slot), and which cells hold rows."""
-    n, slices = len(rows), len(placed.starts)
-    present = np.zeros(slices * keys, np.uint8)
+def _cells_met(rows: Rows, placed: Placed, keys: int) -> Array:
+    """The number of each row's cell: slice * keys + slot."""
     slots = rows.slots
-    if not use_kernels(n):
-        groups = placed.per_row() if slots is None else placed.per_row() * keys + slots
-        present[groups] = 1
-        return groups, present
+    if slots is None:
+        return placed.per_row()
+    if len(placed.starts) == 1:
+        return slots
+    if not use_kernels(len(rows)):
+        return placed.per_row() * keys + slots
     from panes.slicing import kernels
 
-    if slots is None:
-        groups = placed.per_row()
-        present[groups[::64]] = 1  # as a rule all slices are met by a few rows
-        if not present.all():
-            kernels.mark(groups, present)
-    elif slices == 1:
-        groups = slots
+    groups = np.empty(len(rows), np.int64)
+    if placed.offsets is not None:
+        kernels.group_segments(placed.offsets, slots, keys, groups)
+    else:
+        kernels.group_rows(placed.per_row(), slots, keys, groups)
+    return groups
+
+
+def _present(rows: Rows, groups: Array, n: int, aggs: Sequence[Agg], cells: Sequence[Cells]) -> Array:
+    """Which of n cells hold rows."""
+    for agg, partials in zip(aggs, cells):
+        # The last field of such aggregates says whether there is a value: without nulls, whether there is a row.
+        if isinstance(agg.bound, Fieldwise) and all(rows.columns[name].valid is None for name in agg.inputs):
+            found = partials.fields[-1]
+            assert isinstance(found, np.ndarray)
+            return (found != 0).view(np.uint8)
+    present = np.zeros(n, np.uint8)
+    if use_kernels(len(rows)):
+        from panes.slicing import kernels
+
         kernels.mark(groups, present)
     else:
-        groups = np.empty(n, np.int64)
-        if placed.offsets is not None:
-            kernels.group_segments(placed.offsets, slots, keys, groups, present)
-        else:
-            kernels.group_rows(placed.per_row(), slots, keys, groups, present)
-    return groups, present
+        present[groups] = 1
+    return present
 
 
 def _lift_loose(rows: Rows, placed: Placed, aggs: Sequence[Agg], keys: int) -> Loose:
@@ -179,9 +190,7 @@ class AtomLifter:
         self._latest = np.empty(0, np.int64)
         self._base = 0
 
-    def lift(
-        self, rows: Rows, placed: Placed | None, deadlines: Array, aggs: Sequence[Agg], keys: int
-    ) -> Atoms:
+    def lift(self, rows: Rows, placed: Placed | None, deadlines: Array, aggs: Sequence[Agg], keys: int) -> Atoms:
         """`deadlines[c, i]`: until when a row joins row i under gap c."""
         if rows.slots is None and rows.in_order:
             return self._in_order(rows, placed, deadlines, aggs)
@@ -208,9 +217,7 @@ class AtomLifter:
             rows, np.append(heads, len(times)), np.zeros(len(heads), np.int64), placed, at, deadlines, aggs
         )
 
-    def _sorted(
-        self, rows: Rows, placed: Placed | None, deadlines: Array, aggs: Sequence[Agg], keys: int
-    ) -> Atoms:
+    def _sorted(self, rows: Rows, placed: Placed | None, deadlines: Array, aggs: Sequence[Agg], keys: int) -> Atoms:
         """Through sorting: for small batches, and for keys and slices too many to have a place each."""
         slots = np.zeros(len(rows), np.int64) if rows.slots is None else rows.slots
         index = np.zeros(len(rows), np.int64) if placed is None else placed.per_row()
@@ -245,9 +252,7 @@ class AtomLifter:
             one_per_key, at is None or one_per_key or len(segments(slots, at)) == len(slots) + 1,
         )  # fmt: skip
 
-    def _any_order(
-        self, rows: Rows, placed: Placed | None, deadlines: Array, aggs: Sequence[Agg], keys: int
-    ) -> Atoms:
+    def _any_order(self, rows: Rows, placed: Placed | None, deadlines: Array, aggs: Sequence[Agg], keys: int) -> Atoms:
         from panes.slicing import kernels
 
         n = len(rows)
@@ -261,9 +266,7 @@ class AtomLifter:
             latest, base = np.full(len(placed.starts) * keys, -1, np.int64), 0
         atom, group, first, last = (np.empty(n, np.int64) for _ in range(4))
         reach = np.empty((len(deadlines), n), np.int64)
-        count, met = kernels.atoms(
-            rows.times, groups, deadlines, latest, base, atom, group, first, last, reach
-        )
+        count, met = kernels.atoms(rows.times, groups, deadlines, latest, base, atom, group, first, last, reach)
         if placed is None:
             self._base += count
         group = group[:count]

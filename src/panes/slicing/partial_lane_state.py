@@ -71,9 +71,7 @@ def load(lane: PartialLane, tables: Mapping[str, pa.Table], slot_map: Array) -> 
         table = tables["empty"]
         for number in np.unique(table["query"].to_numpy()).tolist():
             mine = table["query"].to_numpy() == number
-            lane.slices.empty.load(
-                number, slot_map[table["slot"].to_numpy()[mine]], table["end"].to_numpy()[mine]
-            )
+            lane.slices.empty.load(number, slot_map[table["slot"].to_numpy()[mine]], table["end"].to_numpy()[mine])
 
 
 # -- slices ---
@@ -83,9 +81,7 @@ def _load_slices(lane: PartialLane, tables: Mapping[str, pa.Table], slot_map: Ar
     side = lane.slices
     table = tables["cells"]
     odd = {row["start"]: row["end"] for row in tables["bounds"].to_pylist()}
-    delta = CellList(
-        table["start"].to_numpy(), slot_map[table["slot"].to_numpy()], _cells_of(lane.aggs, table)
-    )
+    delta = CellList(table["start"].to_numpy(), slot_map[table["slot"].to_numpy()], _cells_of(lane.aggs, table))
     side.load(tables["slices"]["start"].to_numpy(), odd, delta, purged_to)
 
 

@@ -9,13 +9,15 @@ import numpy as np
 import pyarrow as pa
 
 from panes.slicing.keys import KeyDirectory
-from panes.slicing.lane import NO_TIME, Results
+from panes.slicing.lane import NO_TIME, Results, with_nan
 from panes.slicing.spec import OperatorSpec
 
 if TYPE_CHECKING:
     import pandas
 
 Array = np.ndarray
+#: Up to here a Python list is faster than a call of Arrow's take.
+_FEW = 256
 
 
 class Result:
@@ -64,10 +66,12 @@ class ResultBuilder:
         self._spec = spec
         self._keys = keys
         self._time_type = spec.schema.field(spec.time).type
+        self._is_timestamp = pa.types.is_timestamp(self._time_type)
         self._positions = positions  # type of window_from and window_to; None: no window has them
         self._label_at = np.zeros(max(labels, default=0) + 1, np.int64)
         self._label_at[list(labels)] = np.arange(len(labels))
-        self._names = pa.array(list(labels.values()), pa.string())
+        self._name_list = list(labels.values())
+        self._names = pa.array(self._name_list, pa.string())
         self._empty: Result | None = None
 
     def empty(self) -> Result:
@@ -85,18 +89,18 @@ class ResultBuilder:
         parts = [p for p in parts if len(p)]
         if not parts:
             return self.empty()
-        return self._table(parts[0] if len(parts) == 1 else _joined(parts))
+        return self._table(Results.concat(parts))
 
     def _table(self, given: Results) -> Result:
         columns: dict[str, pa.Array] = {}
         if self._keys is not None:
             columns.update(zip(self._spec.keys, self._keys.key_columns(given.slots)))
-        columns["window"] = self._names.take(pa.array(self._label_at[given.query]))
+        columns["window"] = self._labels(self._label_at[given.query])
         columns["window_start"] = self._time(given.start)
         columns["window_end"] = self._time(given.end)
         if self._positions is not None:
-            columns["window_from"] = _position(_as(given.lo, self._positions), self._positions)
-            columns["window_to"] = _position(_as(given.hi, self._positions), self._positions)
+            columns["window_from"] = _position(given.lo, self._positions)
+            columns["window_to"] = _position(given.hi, self._positions)
         for agg, values in zip(self._spec.aggs, given.values):
             columns[agg.name] = values
         columns["revision"] = pa.array(given.revision.astype(np.int32, copy=False))
@@ -110,32 +114,21 @@ class ResultBuilder:
             table = self._spec.finalize(table)
         return Result(table)
 
+    def _labels(self, at: Array) -> pa.Array:
+        if len(at) < _FEW:
+            names = self._name_list
+            return pa.array([names[i] for i in at.tolist()], pa.string())
+        return self._names.take(pa.array(at))
+
     def _time(self, ticks: Array) -> pa.Array:
         # NO_TIME is the smallest integer there is
         missing = ticks == NO_TIME if len(ticks) and ticks.min() == NO_TIME else None
         array = pa.array(ticks, mask=missing)
-        if pa.types.is_timestamp(self._time_type):
-            return array.view(self._time_type)
-        return array
+        return array.view(self._time_type) if self._is_timestamp else array
 
 
-def _joined(parts: Sequence[Results]) -> Results:
-    names = ("query", "slots", "start", "end", "lo", "hi", "revision", "void")
-    columns = {name: [getattr(p, name) for p in parts] for name in names}
-    if any(c.dtype == np.float64 for c in columns["lo"]):
-        for name in ("lo", "hi"):
-            columns[name] = [_as(c, pa.float64()) for c in columns[name]]
-    values = tuple(pa.concat_arrays(arrays) for arrays in zip(*(p.values for p in parts)))
-    arrays = [np.concatenate(columns[name]) for name in names]
-    return Results(*arrays, values=values)
-
-
-def _as(column: Array, type: pa.DataType) -> Array:
-    if pa.types.is_floating(type) and column.dtype != np.float64:
-        return np.where(column == NO_TIME, np.nan, column.astype(np.float64))
-    return column
-
-
-def _position(column: Array, type: pa.DataType) -> pa.Array:
-    missing = np.isnan(column) if column.dtype == np.float64 else column == NO_TIME
-    return pa.array(column, type, mask=missing)
+def _position(bounds: Array, type: pa.DataType) -> pa.Array:
+    if pa.types.is_floating(type):
+        bounds = with_nan(bounds)
+        return pa.array(bounds, type, mask=np.isnan(bounds))
+    return pa.array(bounds, type, mask=bounds == NO_TIME)

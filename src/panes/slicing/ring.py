@@ -24,8 +24,6 @@ _ROWS = 16
 _WIDE = 4096
 #: Up to this many ranges are covered one by one, which is quicker than all at once.
 _FEW = 64
-#: Which columns hold rows, and the partials of each aggregate.
-Folded = tuple[Array, list[Cells]]
 
 
 class Ring:
@@ -53,9 +51,7 @@ class Ring:
             tuple(np.empty((height, columns), none.dtype) for none in identity) for identity in self._identity
         ]
         self._blank = np.zeros(rows, bool)  # rows of new slices: their content is that of an old one
-        self._valid = bytearray(
-            2 * rows
-        )  # nodes that are up to date; bytes, since most are looked at one by one
+        self._valid = bytearray(2 * rows)  # nodes that are up to date; bytes, since most are looked at one by one
 
     @property
     def nbytes(self) -> int:
@@ -284,36 +280,3 @@ class Ring:
             merged = agg.merge(self.cells(a, left), self.cells(a, right))
             for field, value in zip(fields, merged.fields):
                 field[out, :width] = value if single else value.reshape(-1, width)
-
-    def fold(self, rows: list[int], before: Folded | None) -> Folded:
-        """Combine rows, and what was combined before (which stays as it is)."""
-        width = self.width
-        self.combines += (len(rows) - (before is None)) * width
-        present = self.present[rows[0], :width] if before is None else before[0]
-        for row in rows[before is None :]:
-            present = present | self.present[row, :width]
-        cells = []
-        for a, agg in enumerate(self._aggs):
-            known = None if before is None else before[1][a]
-            if isinstance(agg, Fieldwise):
-                cells.append(self._fold_fields(agg, self.fields[a], rows, known))
-                continue
-            found = self.cells(a, rows[0]) if known is None else known
-            for row in rows[known is None :]:
-                found = agg.merge(found, self.cells(a, row))
-            cells.append(found)
-        return present, cells
-
-    def _fold_fields(
-        self, agg: Fieldwise, fields: Sequence[Array], rows: list[int], before: Cells | None
-    ) -> Cells:
-        """Field by field, in place as soon as there is an array of our own."""
-        width = self.width
-        out = []
-        for i, (part, field) in enumerate(zip(agg.parts, fields)):
-            found = field[rows[0], :width] if before is None else before.fields[i]
-            mine = None
-            for row in rows[before is None :]:
-                found = mine = part.ufunc(found, field[row, :width], out=mine)
-            out.append(found)
-        return Cells(tuple(out))

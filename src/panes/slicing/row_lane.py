@@ -21,7 +21,7 @@ from panes.slicing.lane import Agg, Query, Results, Rows
 from panes.slicing.measures import BACK, NULL, OUT_OF_RANGE, broken
 from panes.slicing.ordered import Found, OrderedSlicer
 from panes.slicing.reorder import ReorderBuffer, by_time, concat_rows
-from panes.windows.base import ALWAYS, NEVER, ContextFree, CountBack
+from panes.windows.base import ALWAYS, NEVER
 from panes.windows.session import SessionScan
 
 Array = np.ndarray

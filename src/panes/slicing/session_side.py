@@ -79,9 +79,7 @@ class SessionSide:
         return np.stack(found)
 
     def _gap_columns(self) -> list[str]:
-        return list(
-            dict.fromkeys(r.window.gap_column for r in self.running if r.window.gap_column is not None)
-        )
+        return list(dict.fromkeys(r.window.gap_column for r in self.running if r.window.gap_column is not None))
 
     def take(self, atoms: Atoms) -> None:
         columns = self._gap_columns()
@@ -118,9 +116,7 @@ class SessionSide:
         if not len(ids):
             return no_results(self.aggs)
         number = np.full(len(ids), session.query.number, np.int64)
-        return first_results(
-            number, store.slot[ids], store.first[ids], store.end[ids], self._values(store, ids)
-        )
+        return first_results(number, store.slot[ids], store.first[ids], store.end[ids], self._values(store, ids))
 
     def _values(self, store: SessionStore, ids: Array) -> tuple[pa.Array, ...]:
         return tuple(a.bound.lower(c) for a, c in zip(self.aggs, store.cells(ids)))

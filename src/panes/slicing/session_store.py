@@ -159,9 +159,7 @@ class SessionStore:
         ids[fresh] = self._new(Pieces(slots[fresh], first[fresh], end[fresh], none))
         target = ids[session]
         absorbed = np.flatnonzero(target[: len(held)] != held)
-        self._combine(
-            held[absorbed], np.concatenate((target[: len(held)][absorbed], target[len(held) :])), pieces
-        )
+        self._combine(held[absorbed], np.concatenate((target[: len(held)][absorbed], target[len(held) :])), pieces)
         self.state[target[absorbed]] = OPEN
         self.first[ids], self.end[ids] = first, end
         newest = np.append(slots[1:] != slots[:-1], True)
@@ -214,9 +212,7 @@ class SessionStore:
         """Sessions of a key that rows from `first` to `end` would join, in order."""
         if slot >= len(self._head) or self._head[slot] < 0:
             return np.empty(0, np.int64)
-        ids = np.flatnonzero(
-            (self.slot == slot) & (self.state != FREE) & (self.first <= end) & (self.end >= first)
-        )
+        ids = np.flatnonzero((self.slot == slot) & (self.state != FREE) & (self.first <= end) & (self.end >= first))
         return ids[np.argsort(self.first[ids])]
 
     def reopen(self, ids: Array) -> None:

@@ -96,10 +96,11 @@ class SliceSide:
             self._check_density()
 
     def _add_loose(self, at: Array, block: Block) -> None:
+        if block.present is None and block.keys == 1:
+            self.store.add(CellList(at, np.zeros(len(at), np.int64), block.cells))
+            return
         full = np.arange(len(at) * block.keys) if block.present is None else np.flatnonzero(block.present)
-        self.store.add(
-            CellList(at[full // block.keys], full % block.keys, tuple(c.take(full) for c in block.cells))
-        )
+        self.store.add(CellList(at[full // block.keys], full % block.keys, tuple(c.take(full) for c in block.cells)))
 
     def _check_density(self) -> None:
         """Change to the sparse store when most cells are empty."""
@@ -131,9 +132,7 @@ class SliceSide:
         if answers is None:
             return no_results(self.aggs)
         if self.keyed:
-            return RunResults(
-                spans.number, spans.start, spans.end, answers.counts, answers.slots, answers.values
-            )
+            return RunResults(spans.number, spans.start, spans.end, answers.counts, answers.slots, answers.values)
         return first_results(spans.number, answers.slots, spans.start, spans.end, answers.values)
 
     def answer(self, spans: Spans) -> tuple[Spans, Answers | None]:
@@ -160,12 +159,7 @@ class SliceSide:
         for number, rule in self.admissions.items():
             mine = np.flatnonzero(spans.number == number)
             start, end = spans.start[mine], spans.end[mine]
-            ok[mine] = (
-                (start >= rule.start)
-                & (end > rule.after)
-                & ~self.edges.splits(start)
-                & ~self.edges.splits(end)
-            )
+            ok[mine] = (start >= rule.start) & (end > rule.after) & ~self.edges.splits(start) & ~self.edges.splits(end)
         return spans.take(np.flatnonzero(ok))
 
     # -- late rows ---

@@ -87,13 +87,10 @@ class SparseStore:
 
     def _settle(self, before: int | None = None) -> None:
         """Sort waiting runs into the list; `before`: only what belongs to slices before this position."""
-        runs = self._runs
+        runs, self._runs = self._runs, []
         if before is not None:
-            runs = [r.take(np.flatnonzero(r.at < self._base + before)) for r in self._runs]
-            later = [r.take(np.flatnonzero(r.at >= self._base + before)) for r in self._runs]
-        self._runs = [] if before is None else [r for r in later if len(r)]
+            runs, self._runs = _split(runs, self._base + before)
         self._waiting = sum(len(r) for r in self._runs)
-        runs = [r for r in runs if len(r)]
         if not runs:
             return
         first = min(int(r.at.min()) for r in runs)
@@ -172,6 +169,20 @@ class SparseStore:
             index = np.flatnonzero(np.isin(self._slots.view(), slots))
         cells = tuple(c.view().take(index) for c in self._cells)
         return CellList(self._at.view()[index] - self._base, self._slots.view()[index], cells)
+
+
+def _split(runs: Sequence[CellList], limit: int) -> tuple[list[CellList], list[CellList]]:
+    """What belongs to slices before a number, and the rest."""
+    before, after = [], []
+    for run in runs:
+        if int(run.at.max()) < limit:
+            before.append(run)
+        elif int(run.at.min()) >= limit:
+            after.append(run)
+        else:
+            before.append(run.take(np.flatnonzero(run.at < limit)))
+            after.append(run.take(np.flatnonzero(run.at >= limit)))
+    return before, after
 
 
 def _order(owner: Array, slots: Array) -> Array:

@@ -102,6 +102,8 @@ def segments(*columns: Array) -> Array:
 
 def fold_equal(delta: CellList, aggs: Sequence[BoundAggregate]) -> CellList:
     """Cells of the same (slice, key) combined into one, ordered by slice, then key."""
+    if np.all(delta.at[1:] > delta.at[:-1]):
+        return delta
     order = np.lexsort((delta.slots, delta.at))
     at, slots = delta.at[order], delta.slots[order]
     offsets = segments(at, slots)

@@ -92,9 +92,7 @@ class TimeWindows:
             return self._due_soon(low, high)
         if (high - low) * self._rate <= 4 * len(slices) + _CARELESS:
             return Spans(*self._set.ending(low, high))
-        parts = [
-            _of_slices(q, q.window, slices, lo, hi) for q in self.queries if isinstance(q.window, ContextFree)
-        ]
+        parts = [_of_slices(q, q.window, slices, lo, hi) for q in self.queries if isinstance(q.window, ContextFree)]
         number, start, end = (np.concatenate(c) for c in zip(*parts))
         return Spans(number, start, end).take(np.lexsort((start, number, end)))
 
@@ -145,9 +143,7 @@ class TimeWindows:
                 found |= (latest > before) & (latest + window.size > progress)
             else:
                 starts = np.sort(window.containing(progress - 1)[0])
-                found |= np.searchsorted(starts, after, side="right") > np.searchsorted(
-                    starts, before, side="right"
-                )
+                found |= np.searchsorted(starts, after, side="right") > np.searchsorted(starts, before, side="right")
         return found
 
     def next_end(self, progress: int) -> int:
@@ -166,9 +162,7 @@ def _next_end(window: ContextFree, progress: int) -> int:
     return int(ends[0]) if len(ends) else min(progress + step + 1, NEVER)
 
 
-def _of_slices(
-    query: Query, window: ContextFree, slices: Array, lo: int, hi: int
-) -> tuple[Array, Array, Array]:
+def _of_slices(query: Query, window: ContextFree, slices: Array, lo: int, hi: int) -> tuple[Array, Array, Array]:
     """Windows of one query with lo < end <= hi that hold one of the slices, in order of their ends."""
     if not isinstance(window, Periodic):
         return WindowSet(TIME, [query]).ending_among(slices, lo, hi)
