@@ -23,16 +23,10 @@ OUT = Path(__file__).resolve().parents[1] / "out" / "bench"
 
 @app.command()
 def bench(
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Small inputs, one repeat, under a minute in all.")
-    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Small inputs, one repeat, under a minute in all.")] = False,
     only: Annotated[list[str] | None, typer.Option(help="Run only this workload (may be repeated).")] = None,
-    rows: Annotated[
-        int | None, typer.Option(min=1000, help="Rows per input instead of each workload's own.")
-    ] = None,
-    repeat: Annotated[
-        int | None, typer.Option(min=1, help="Repeats; figures are their median. [3, quick: 1]")
-    ] = None,
+    rows: Annotated[int | None, typer.Option(min=1000, help="Rows per input instead of each workload's own.")] = None,
+    repeat: Annotated[int | None, typer.Option(min=1, help="Repeats; figures are their median. [3, quick: 1]")] = None,
     clock: Annotated[str, typer.Option(help="wall, or cpu (on a machine that others use too).")] = "wall",
     core: Annotated[int | None, typer.Option(help="The core to pin to; the last one unless told.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for JSON and plots.")] = OUT,
@@ -53,17 +47,13 @@ def bench(
         return
     known = {w.name for w in WORKLOADS}
     if unknown := sorted(set(only or ()) - known):
-        raise typer.BadParameter(
-            f"no workload {unknown[0]!r}; `--list` names all {len(known)}", param_hint="--only"
-        )
+        raise typer.BadParameter(f"no workload {unknown[0]!r}; `--list` names all {len(known)}", param_hint="--only")
     if clock not in ("wall", "cpu"):
         raise typer.BadParameter(f"must be wall or cpu, got {clock!r}", param_hint="--clock")
     chosen = [w for w in WORKLOADS if not only or w.name in only]
     options = Options(quick=quick, rows=rows, repeat=repeat or (1 if quick else 3), clock=clock)
     pinned = one_core(core)
-    console.print(
-        f"one core ({'not pinned' if pinned is None else f'number {pinned}'}), {options}", highlight=False
-    )
+    console.print(f"one core ({'not pinned' if pinned is None else f'number {pinned}'}), {options}", highlight=False)
     began = time.perf_counter()
     failed, missed, met = [], [], 0
     with console.status("starting") as status:
@@ -79,9 +69,7 @@ def bench(
             missed += [p for p in points if p.met is False]
             met += sum(p.met is True for p in points)
     console.print()
-    console.print(
-        f"{time.perf_counter() - began:.0f} s. Goals met: {met}, not met: {len(missed)}.", highlight=False
-    )
+    console.print(f"{time.perf_counter() - began:.0f} s. Goals met: {met}, not met: {len(missed)}.", highlight=False)
     for point in missed:
         assert point.goal is not None
         console.print(
@@ -90,9 +78,7 @@ def bench(
             highlight=False,
         )
     if quick:
-        console.print(
-            "A quick run: inputs fit the caches, nothing is repeated. Goals are judged by the full one."
-        )
+        console.print("A quick run: inputs fit the caches, nothing is repeated. Goals are judged by the full one.")
     console.print(f"Figures and plots: {out}")
     if failed:
         raise typer.Exit(1)

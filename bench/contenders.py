@@ -153,9 +153,7 @@ def rival(
     name: str | None = None,
     **options: Any,
 ) -> Contender:
-    return Contender(
-        name or technique.name, lambda: RivalRunner(technique(queries, FUNCTIONS[function], **options))
-    )
+    return Contender(name or technique.name, lambda: RivalRunner(technique(queries, FUNCTIONS[function], **options)))
 
 
 class EngineResults:

@@ -111,7 +111,6 @@ def energy(rows: int, *, sensors: int = 20, seed: int = 13) -> Stream:
     rng = np.random.default_rng(seed)
     drift = np.round(10_000 + np.cumsum(rng.normal(0, 3, rows)))
     states = {
-        f"s{i}": (np.cumsum(rng.random(rows) < 1 / (50 * 2 ** (i / 2))) % 2).astype(np.int64)
-        for i in range(sensors)
+        f"s{i}": (np.cumsum(rng.random(rows) < 1 / (50 * 2 ** (i / 2))) % 2).astype(np.int64) for i in range(sensors)
     }
     return replace(steady(rows, rate=100), values=drift, extra=states)

@@ -121,9 +121,7 @@ def claims(workload: Workload, points: list[Point], console: Console) -> list[di
     return said
 
 
-def save(
-    workload: Workload, points: list[Point], said: list[dict[str, Any]], options: Options, folder: Path
-) -> None:
+def save(workload: Workload, points: list[Point], said: list[dict[str, Any]], options: Options, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     content = {
         "workload": workload.name,

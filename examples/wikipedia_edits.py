@@ -104,9 +104,7 @@ def show_twenty_windows(results: list[dict[str, Any]], speed: str) -> None:
     for label, window in WINDOWS.items():
         found = by_window[label]
         most = max(found, key=lambda row: row["edits"])
-        table.add_row(
-            label, str(window), f"{len(found):,}", span(most), *numbers(most, "edits", "users", "added")
-        )
+        table.add_row(label, str(window), f"{len(found):,}", span(most), *numbers(most, "edits", "users", "added"))
     console.print(table)
 
 
@@ -137,9 +135,7 @@ def show_channels(results: list[dict[str, Any]], speed: str) -> None:
 
 def show_explanation(query: Query) -> None:
     explanation = query.explain()
-    table = Table(
-        show_header=False, box=None, title="[bold]How they are computed[/bold]", title_justify="left"
-    )
+    table = Table(show_header=False, box=None, title="[bold]How they are computed[/bold]", title_justify="left")
     for step in explanation.workload.decisions:
         table.add_row(step.question, ("yes, " if step.answer else "no, ") + step.because)
     table.add_row("Strategy", explanation.strategy)
@@ -196,9 +192,7 @@ def main(out: Path) -> None:
     show_channels(*timed(edits_per_channel(edits), len(edits)))
 
     late = ", ".join(f"{count} {reason}" for reason, count in query.metrics["late_by_reason"].items())
-    console.print(
-        f"On the ledger of the twenty windows: {late}. All other edits were used.\n", highlight=False
-    )
+    console.print(f"On the ledger of the twenty windows: {late}. All other edits were used.\n", highlight=False)
     show_explanation(query)
 
     out.mkdir(parents=True, exist_ok=True)

@@ -74,16 +74,12 @@ class AggregateBuckets(Rival):
 
     def _fold(self, values: Array, lo: Array, hi: Array) -> list[Array]:
         return [
-            (hi - lo).astype(np.float64)
-            if i in self.function.counts
-            else fold_ranges(op, values, lo, hi, IDENTITY[op])
+            (hi - lo).astype(np.float64) if i in self.function.counts else fold_ranges(op, values, lo, hi, IDENTITY[op])
             for i, op in enumerate(self.function.ops)
         ]
 
     def _merge(self, query: Array, start: Array, end: Array, partials: list[Array]) -> None:
-        query, start, end = (
-            np.concatenate(c) for c in zip((self.query, self.start, self.end), (query, start, end))
-        )
+        query, start, end = (np.concatenate(c) for c in zip((self.query, self.start, self.end), (query, start, end)))
         partials = [np.concatenate(c) for c in zip(self.partials, partials)]
         order = np.lexsort((start, query))  # stable: what was there comes before what is new
         query, start, end = query[order], start[order], end[order]
@@ -127,9 +123,7 @@ class _SessionBuckets:
         self.first = first[begins]
         self.last = reach[np.append(begins[1:], len(first)) - 1]
         for i, op in enumerate(self.function.ops):
-            rows = (
-                (hi - lo).astype(np.float64) if i in self.function.counts else fold_segments(op, values, lo)
-            )
+            rows = (hi - lo).astype(np.float64) if i in self.function.counts else fold_segments(op, values, lo)
             self.partials[i] = fold_segments(op, np.concatenate((self.partials[i], rows))[order], begins)
 
     def due(self, number: int, watermark: int) -> Results:

@@ -26,9 +26,7 @@ class AggregateTree(TupleBuffer):
     name = "aggregate tree"
     takes_holistic = False
 
-    def __init__(
-        self, queries: Sequence[Query], function: Function, *, ooo: bool = False, each: bool = False
-    ) -> None:
+    def __init__(self, queries: Sequence[Query], function: Function, *, ooo: bool = False, each: bool = False) -> None:
         super().__init__(queries, function, ooo=ooo)
         self.each = each  # update the whole path of every row, as the literature counts it
         self.trees = [FlatFat(op) for op in function.ops]

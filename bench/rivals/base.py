@@ -125,9 +125,7 @@ class WindowSet:
 
     def starts(self, lo: int, hi: int) -> Array:
         """All window starts s with lo < s <= hi, sorted and unique."""
-        pieces = [
-            s[np.searchsorted(s, lo, "right") : np.searchsorted(s, hi, "right")] for _, s, _ in self.marked
-        ]
+        pieces = [s[np.searchsorted(s, lo, "right") : np.searchsorted(s, hi, "right")] for _, s, _ in self.marked]
         slides = np.unique(self.slides)
         _, starts = periodic_windows(np.zeros_like(slides), slides, lo, hi, self.earliest, hi)
         return np.unique(np.concatenate([starts, *pieces]))
@@ -159,13 +157,9 @@ class Rival(ABC):
         if ooo and not self.takes_disorder:
             raise NotApplicable(f"{self.name}: rows must be in event-time order, ooo=True is not possible")
         if function.holistic and not self.takes_holistic:
-            raise NotApplicable(
-                f"{self.name}: {function.name} has no partial of fixed size, and rows are not kept"
-            )
+            raise NotApplicable(f"{self.name}: {function.name} has no partial of fixed size, and rows are not kept")
         if any(isinstance(q, Session) for q in queries) and not self.takes_sessions:
-            raise NotApplicable(
-                f"{self.name}: windows must be periodic or marked, a session depends on later rows"
-            )
+            raise NotApplicable(f"{self.name}: windows must be periodic or marked, a session depends on later rows")
         if ooo and self.needs_rows_in_event_order and not function.commutative:
             raise NotApplicable(f"{self.name}: {function.name} depends on order, and rows come out of order")
         self.queries = tuple(queries)
@@ -187,9 +181,7 @@ class Rival(ABC):
         if not self.ooo and (times[0] < self.newest or (times[1:] < times[:-1]).any()):
             raise NotApplicable(f"{self.name}: rows must be in event-time order (declared by ooo=False)")
         if self.ooo and times.min() < self.watermark:
-            raise ValueError(
-                f"{self.name}: a row lies before the watermark {self.watermark}, rivals take no late rows"
-            )
+            raise ValueError(f"{self.name}: a row lies before the watermark {self.watermark}, rivals take no late rows")
         self.oldest = min(self.oldest, int(times.min()))
         self.newest = max(self.newest, int(times.max()))
         self.rows_seen += len(times)

@@ -25,9 +25,7 @@ Array = np.ndarray
 class Cutty(InOrderSlices):
     name = "cutty"
 
-    def __init__(
-        self, queries: Sequence[Query], function: Function, *, ooo: bool = False, eager: bool = False
-    ) -> None:
+    def __init__(self, queries: Sequence[Query], function: Function, *, ooo: bool = False, eager: bool = False) -> None:
         super().__init__(queries, function, ooo=ooo, eager=eager)
         self._given = Results()  # answered while taking rows, handed out by the next advance
 

@@ -80,10 +80,7 @@ def fold_segments(op: int, column: Array, starts: Array) -> Array:
 def fold_rows(function: Function, values: Array, starts: Array) -> list[Array]:
     """Partials of consecutive segments of rows; columns that count rows don't read them."""
     lengths = np.diff(np.append(starts, len(values))).astype(np.float64)
-    return [
-        lengths if i in function.counts else fold_segments(op, values, starts)
-        for i, op in enumerate(function.ops)
-    ]
+    return [lengths if i in function.counts else fold_segments(op, values, starts) for i, op in enumerate(function.ops)]
 
 
 def lower_median(values: Array) -> float:

@@ -24,9 +24,7 @@ class InOrderSlices(Rival):
     takes_disorder = False
     takes_holistic = False
 
-    def __init__(
-        self, queries: Sequence[Query], function: Function, *, ooo: bool = False, eager: bool = False
-    ) -> None:
+    def __init__(self, queries: Sequence[Query], function: Function, *, ooo: bool = False, eager: bool = False) -> None:
         super().__init__(queries, function, ooo=ooo)
         self.store: Store = EagerStore(function.ops) if eager else LazyStore(function.ops)
         self.starts = np.empty(0, np.int64)  # of the slices in the store

@@ -31,13 +31,9 @@ def pair(query: Periodic) -> tuple[int, ...]:
 class Pairs(InOrderSlices):
     name = "pairs"
 
-    def __init__(
-        self, queries: Sequence[Query], function: Function, *, ooo: bool = False, eager: bool = False
-    ) -> None:
+    def __init__(self, queries: Sequence[Query], function: Function, *, ooo: bool = False, eager: bool = False) -> None:
         if not all(isinstance(q, Periodic) for q in queries):
-            raise NotApplicable(
-                "pairs: windows must be periodic, other windows have no fixed pair of lengths"
-            )
+            raise NotApplicable("pairs: windows must be periodic, other windows have no fixed pair of lengths")
         super().__init__(queries, function, ooo=ooo, eager=eager)
 
     def _edges(self, lo: int, hi: int) -> Array:

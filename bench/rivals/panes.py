@@ -32,9 +32,7 @@ def pane_length(queries: Sequence[Query]) -> int:
 class Panes(InOrderSlices):
     name = "panes (Li 2005)"  # not to be mistaken for this project in tables
 
-    def __init__(
-        self, queries: Sequence[Query], function: Function, *, ooo: bool = False, eager: bool = False
-    ) -> None:
+    def __init__(self, queries: Sequence[Query], function: Function, *, ooo: bool = False, eager: bool = False) -> None:
         super().__init__(queries, function, ooo=ooo, eager=eager)
         self.length = pane_length(queries)
 

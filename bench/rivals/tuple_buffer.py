@@ -96,9 +96,7 @@ class TupleBuffer(Rival):
         if self.function.holistic:
             return np.array([lower_median(values[a:b]) for a, b in zip(lo, hi)], np.float64)
         columns = [
-            (hi - lo).astype(np.float64)
-            if i in self.function.counts
-            else fold_ranges(op, values, lo, hi, IDENTITY[op])
+            (hi - lo).astype(np.float64) if i in self.function.counts else fold_ranges(op, values, lo, hi, IDENTITY[op])
             for i, op in enumerate(self.function.ops)
         ]
         return self.function.lower(columns)

@@ -43,9 +43,7 @@ def values(points: Iterable[Point], contender: str, metric: str = RATE, **params
     return [
         p.value
         for p in points
-        if p.contender == contender
-        and p.metric == metric
-        and all(p.params.get(k) == v for k, v in params.items())
+        if p.contender == contender and p.metric == metric and all(p.params.get(k) == v for k, v in params.items())
     ]
 
 

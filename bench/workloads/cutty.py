@@ -34,15 +34,10 @@ STRETCH = 1000  # rows per push while calls are counted
 
 def _random_queries(n: int) -> list[Query]:
     rng = np.random.default_rng(n)
-    return [
-        Periodic(int(rng.integers(2000, 8001)) * 10, int(rng.integers(100, 2001)) * 10, "rows")
-        for _ in range(n)
-    ]
+    return [Periodic(int(rng.integers(2000, 8001)) * 10, int(rng.integers(100, 2001)) * 10, "rows") for _ in range(n)]
 
 
-def _count_calls(
-    lab: Lab, name: str, technique: Any, queries: list[Query], stream: data.Stream, params: Any
-) -> None:
+def _count_calls(lab: Lab, name: str, technique: Any, queries: list[Query], stream: data.Stream, params: Any) -> None:
     held = technique(queries, FUNCTIONS["avg"])
     for lo in range(0, len(stream), STRETCH):
         held.push(stream.times[lo : lo + STRETCH], stream.values[lo : lo + STRETCH])
@@ -149,8 +144,7 @@ def _tree_against_naive(points: list[Point]) -> tuple[bool, str]:
 def _cheap_queries(points: list[Point]) -> tuple[bool, str]:
     n = _most(points)
     loss = {
-        name: value(points, name, queries=1) / value(points, name, queries=n)
-        for name in ("cutty", "pairs+", ENGINE)
+        name: value(points, name, queries=1) / value(points, name, queries=n) for name in ("cutty", "pairs+", ENGINE)
     }
     said = ", ".join(f"{name} {ratio:.3g}x" for name, ratio in loss.items())
     return all(ratio <= 6 for ratio in loss.values()), f"slower at {n} queries: {said}"

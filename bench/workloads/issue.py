@@ -47,9 +47,7 @@ def w1(lab: Lab) -> None:
         ]
         if not ooo:
             contenders += [rival(t, queries, "sum") for t in (Panes, Pairs, Cutty)]
-        lab.throughput(
-            fed.batches(), contenders, params={"keys": 1, "order": order}, goal=W1_GOALS.get((1, order))
-        )
+        lab.throughput(fed.batches(), contenders, params={"keys": 1, "order": order}, goal=W1_GOALS.get((1, order)))
 
 
 def w1_keys(lab: Lab) -> None:
@@ -215,13 +213,9 @@ def memory(lab: Lab) -> None:
             lab.record(AggregateBuckets.name, "bytes of state", buckets.bytes, params=params)
             lab.record(TupleBuffer.name, "bytes of state", buffer.bytes, params=params)
     for order in (IN_ORDER, DISORDER):
-        least, most = (
-            value(lab.points, ENGINE, "bytes of state", rows=n, order=order) for n in (sizes[0], sizes[-1])
-        )
+        least, most = (value(lab.points, ENGINE, "bytes of state", rows=n, order=order) for n in (sizes[0], sizes[-1]))
         growth = most / least
-        lab.record(
-            ENGINE, "growth from fewest to most rows", growth, params={"order": order}, goal=Goal(most=1.1)
-        )
+        lab.record(ENGINE, "growth from fewest to most rows", growth, params={"order": order}, goal=Goal(most=1.1))
 
 
 def _agree(points: list[Point]) -> tuple[bool, str]:

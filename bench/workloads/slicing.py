@@ -56,9 +56,7 @@ def disorder(lab: Lab) -> None:
     stream = data.steady(lab.rows(4_000_000, 300_000), rate=EVENT_RATE, distinct=84_232)
     queries = concurrent(20)
     shares = [(share, 0, 2000) for share in lab.pick((0.0, 0.2, 0.5, 0.8, 1.0), (0.0, 0.8))]
-    delays = [
-        (0.2, a, b) for a, b in lab.pick(((0, 20), (0, 200), (0, 5000), (3000, 5000)), ((0, 20), (0, 5000)))
-    ]
+    delays = [(0.2, a, b) for a, b in lab.pick(((0, 20), (0, 200), (0, 5000), (3000, 5000)), ((0, 20), (0, 5000)))]
     for share, least, most in shares + delays:
         fed = data.late(stream, share=share, least=least, most=most)
         contenders = [engine(queries, "sum", delay=most)]
@@ -158,16 +156,12 @@ def _ten_times_the_rest(points: list[Point]) -> tuple[bool, str]:
 
 def _robust(points: list[Point]) -> tuple[bool, str]:
     rates = [p.value for p in points if p.contender == ENGINE and p.params["late %"] > 0]
-    return max(rates) / min(
-        rates
-    ) < 2, f"{min(rates) / 1e6:.3g} to {max(rates) / 1e6:.3g} M rows/s over all disorder"
+    return max(rates) / min(rates) < 2, f"{min(rates) / 1e6:.3g} to {max(rates) / 1e6:.3g} M rows/s over all disorder"
 
 
 def _holistic_is_slower(points: list[Point]) -> tuple[bool, str]:
     on_time = {
-        p.params["aggregate"]: p.value
-        for p in points
-        if p.contender == ENGINE and p.params["measure"] == "time"
+        p.params["aggregate"]: p.value for p in points if p.contender == ENGINE and p.params["measure"] == "time"
     }
     holistic = [on_time[n] for n in ("median", "90-percentile") if n in on_time]
     others = [rate for name, rate in on_time.items() if name not in ("median", "90-percentile")]

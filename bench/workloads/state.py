@@ -90,9 +90,7 @@ def latency(lab: Lab) -> None:
                 ooo = technique in (TupleBuffer, AggregateTree, AggregateBuckets)
                 held = technique(queries, FUNCTIONS[function], ooo=ooo)
                 if ooo:
-                    _time_results(
-                        lab, name, function, n, turns, partial(held.push, times, values_), held.advance
-                    )
+                    _time_results(lab, name, function, n, turns, partial(held.push, times, values_), held.advance)
                 else:
                     _time_in_order(lab, name, function, n, turns, held, times, values_)
 

@@ -91,9 +91,7 @@ class Query:
 
         return explain(self.operator())
 
-    def operator(
-        self, restore: bytes | Sequence[bytes] | None = None, *, store: str = "auto"
-    ) -> SliceOperator:
+    def operator(self, restore: bytes | Sequence[bytes] | None = None, *, store: str = "auto") -> SliceOperator:
         """A running operator to push rows to; `restore` continues from a snapshot, or from its parts."""
         from panes.runners.local.runner import make_operator
 
@@ -112,9 +110,7 @@ class Query:
 
     def _last(self, what: str) -> Run:
         if self._run is None:
-            raise QueryError(
-                f"{what} is known after a run: call to_arrow(), to_pandas(), to_polars() or rows() first"
-            )
+            raise QueryError(f"{what} is known after a run: call to_arrow(), to_pandas(), to_polars() or rows() first")
         return self._run
 
     def __repr__(self) -> str:

@@ -52,9 +52,7 @@ def stream(
 
     declared = None if schema is None else arrow_schema(schema)
     if data is None and declared is None:
-        raise QueryError(
-            "a stream without data needs schema=, for instance {'ts': 'timestamp', 'v': 'double'}"
-        )
+        raise QueryError("a stream without data needs schema=, for instance {'ts': 'timestamp', 'v': 'double'}")
     source = None if data is None else open_source(data, declared)
     columns = source.schema if source is not None else declared
     assert columns is not None
@@ -94,9 +92,7 @@ class Stream:
             if name not in self._plan.scope.names:
                 from panes.plan.hints import did_you_mean
 
-                raise QueryError(
-                    f"select: there is no column {name!r}{did_you_mean(name, self._plan.scope.names)}"
-                )
+                raise QueryError(f"select: there is no column {name!r}{did_you_mean(name, self._plan.scope.names)}")
         return self._derive(expressions, (self._plan.time, *self._plan.keys, *columns, *expressions))
 
     def window(self, *windows: Window, emit_empty: bool = False, **named: Window) -> WindowedStream:
@@ -138,9 +134,7 @@ class Stream:
     def __repr__(self) -> str:
         source = "pushed rows" if self._source is None else str(self._source)
         by = f", key {', '.join(self._plan.keys)}" if self._plan.keys else ""
-        return (
-            f"<Stream of {source}: time {self._plan.time}{by}; columns {', '.join(self._plan.scope.names)}>"
-        )
+        return f"<Stream of {source}: time {self._plan.time}{by}; columns {', '.join(self._plan.scope.names)}>"
 
 
 @dataclass(frozen=True)
@@ -189,11 +183,7 @@ def _time_type(schema: pa.Schema, time: str) -> pa.DataType:
     raise QueryError(
         f"time={time!r} must be a timestamp or an integer column; it is {kind}"
         + ("; give its type in schema=" if pa.types.is_null(kind) else "")
-        + (
-            f"; if its values are whole, give schema={{{time!r}: 'bigint'}}"
-            if pa.types.is_floating(kind)
-            else ""
-        )
+        + (f"; if its values are whole, give schema={{{time!r}: 'bigint'}}" if pa.types.is_floating(kind) else "")
     )
 
 
@@ -254,9 +244,7 @@ def _bound(watermark: Duration | None, domain: TimeDomain) -> int | str | None:
 def _ticks(size: Duration, domain: TimeDomain, argument: str) -> int:
     if isinstance(size, bool) or not (isinstance(size, str | dt.timedelta) or is_number(size)):
         manual = ", 'manual'" if argument == "watermark" else ""
-        raise QueryError(
-            f"{argument} must be a duration such as '2 s', a timedelta{manual} or None; got {size!r}"
-        )
+        raise QueryError(f"{argument} must be a duration such as '2 s', a timedelta{manual} or None; got {size!r}")
     ticks = domain.ticks(size, argument=argument, positive=False)
     if ticks < 0:
         raise QueryError(f"{argument}={size!r} must not be negative")

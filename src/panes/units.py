@@ -127,13 +127,9 @@ def parse_duration(size: str | timedelta | Duration, *, argument: str = "size") 
     if isinstance(size, timedelta):
         return Duration(_timedelta_nanos(size))
     if _NUMBER.fullmatch(size):
-        raise QueryError(
-            f'{argument}={size!r} has no unit: write "{size.strip()} s", or a number without quotes'
-        )
+        raise QueryError(f'{argument}={size!r} has no unit: write "{size.strip()} s", or a number without quotes')
     if not _PARTS.fullmatch(size):
-        raise QueryError(
-            f'{argument}={size!r} is no duration: write a number and a unit, like "10 s" or "2 hours"'
-        )
+        raise QueryError(f'{argument}={size!r} is no duration: write a number and a unit, like "10 s" or "2 hours"')
     nanos = Fraction(0)
     calendar: Calendar | None = None
     parts = _PART.findall(size)
@@ -143,21 +139,15 @@ def parse_duration(size: str | timedelta | Duration, *, argument: str = "size") 
             nanos += Fraction(number) * _NANOS[unit]
             continue
         if len(parts) > 1:
-            raise QueryError(
-                f"{argument}={size!r} mixes units: months and years vary in length and stand alone"
-            )
+            raise QueryError(f"{argument}={size!r} mixes units: months and years vary in length and stand alone")
         count = Fraction(number)
         if count.denominator != 1:
-            raise QueryError(
-                f"{argument}={size!r}: months and years come in whole numbers, their length varies"
-            )
+            raise QueryError(f"{argument}={size!r}: months and years come in whole numbers, their length varies")
         calendar = Calendar(int(count), unit)
     if calendar is not None:
         return calendar
     if nanos.denominator != 1:
-        raise QueryError(
-            f"{argument}={size!r} is not a whole number of nanoseconds, the finest unit there is"
-        )
+        raise QueryError(f"{argument}={size!r} is not a whole number of nanoseconds, the finest unit there is")
     return Duration(int(nanos))
 
 
@@ -220,25 +210,19 @@ class TimeDomain:
         """A duration, timedelta or (on integer time) number as ticks; QueryError if they are not whole."""
         if is_number(size):
             if not self.integer:
-                raise QueryError(
-                    f'{argument}={size!r} has no unit: time is a timestamp, write "{size} s" or the like'
-                )
+                raise QueryError(f'{argument}={size!r} has no unit: time is a timestamp, write "{size} s" or the like')
             count = _whole(size, argument, "ticks of the integer time column")
         elif isinstance(size, (str, timedelta, Duration)):
             parsed = parse_duration(size, argument=argument)
             if isinstance(parsed, Calendar):
-                raise QueryError(
-                    f"{argument}={str(parsed)!r} varies in length: only sizes and slides may be in months"
-                )
+                raise QueryError(f"{argument}={str(parsed)!r} varies in length: only sizes and slides may be in months")
             count, rest = divmod(parsed.nanos, self.nanos_per_tick)
             if rest:
                 raise QueryError(
                     f"{argument}={str(parsed)!r} is not a whole number of ticks: time counts in {self.unit}"
                 )
         else:
-            raise QueryError(
-                f"{argument}={size!r} is no duration: use a string like '10 s', a timedelta or a number"
-            )
+            raise QueryError(f"{argument}={size!r} is no duration: use a string like '10 s', a timedelta or a number")
         return check_size(count, argument, size, positive=positive)
 
     def point(self, value: Any, *, argument: str = "start") -> int:
@@ -249,9 +233,7 @@ class TimeDomain:
             nanos = nanos_since_epoch(value, argument=argument)
             tick, rest = divmod(nanos, self.nanos_per_tick)
             if rest:
-                raise QueryError(
-                    f"{argument}={value!r} lies between two ticks: the time column counts in {self.unit}"
-                )
+                raise QueryError(f"{argument}={value!r} lies between two ticks: the time column counts in {self.unit}")
         if not -(2**63) <= tick < 2**63:
             raise QueryError(f"{argument}={value!r} is out of the range of int64 ticks of {self.unit}")
         return tick
@@ -263,9 +245,7 @@ class TimeDomain:
             moment = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=micros)
             return moment if self.tz is None else moment.astimezone(zone(self.tz))
         except OverflowError:
-            raise DataError(
-                f"time {tick} ({self.unit}) is outside the years 1 to 9999 of a datetime"
-            ) from None
+            raise DataError(f"time {tick} ({self.unit}) is outside the years 1 to 9999 of a datetime") from None
 
 
 def zone(name: str, *, argument: str = "tz") -> Any:
@@ -275,9 +255,7 @@ def zone(name: str, *, argument: str = "tz") -> Any:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, TypeError, OSError):  # what zoneinfo raises for unknown or malformed names
-        raise QueryError(
-            f"{argument}={name!r} is no known time zone: use a name like 'Europe/Berlin'"
-        ) from None
+        raise QueryError(f"{argument}={name!r} is no known time zone: use a name like 'Europe/Berlin'") from None
 
 
 def check_size(count: Any, argument: str, shown: Any, *, positive: bool = True) -> Any:
@@ -316,9 +294,7 @@ def nanos_since_epoch(value: Any, *, argument: str = "start") -> int:
         return _timedelta_nanos(aware - datetime(1970, 1, 1, tzinfo=timezone.utc))
     if isinstance(value, date):
         return (value - date(1970, 1, 1)).days * _NANOS["day"]
-    raise QueryError(
-        f"{argument}={value!r} is no point in time: use a datetime, an ISO string or a number of ticks"
-    )
+    raise QueryError(f"{argument}={value!r} is no point in time: use a datetime, an ISO string or a number of ticks")
 
 
 def _iso_nanos(text: str, argument: str) -> int:

@@ -147,9 +147,7 @@ class Sample:
         columns = [column_from_arrow(pa.array(self.values, self.type))]
         if len(AGGREGATES[name].inputs) == 2:
             columns.append(column_from_arrow(pa.array(self.by, pa.float64())))
-        return Inputs(
-            tuple(columns), np.array(self.times, np.int64), np.array(self.seq, np.int64), len(self.values)
-        )
+        return Inputs(tuple(columns), np.array(self.times, np.int64), np.array(self.seq, np.int64), len(self.values))
 
     def types(self, name: str) -> list[pa.DataType]:
         return [self.type, pa.float64()][: len(AGGREGATES[name].inputs)]

@@ -119,10 +119,7 @@ def test_sketches_of_parts_are_the_sketch_of_the_whole() -> None:
     parts = bound.lift(rows, np.linspace(0, 3000, 50).astype(np.int64))
     folded = bound.fold(parts, np.array([0, len(parts)]))
     assert folded.fields[0].values.tolist() == whole.fields[0].values.tolist()
-    assert (
-        bound.lower(bound.merge(whole, parts.take(np.array([3])))).to_pylist()
-        == bound.lower(whole).to_pylist()
-    )
+    assert bound.lower(bound.merge(whole, parts.take(np.array([3])))).to_pylist() == bound.lower(whole).to_pylist()
     assert bound.lower(bound.empty(2)).to_pylist() == [0, 0]
 
 
@@ -135,10 +132,7 @@ def test_hashes_are_the_same_in_every_process() -> None:
         10451216379200822465,
         16490336266968443936,
     ]
-    assert (
-        hash_values(np.array(["pane", b"pane"], object)).tolist()
-        == [hash_values(np.array(["pane"], object))[0]] * 2
-    )
+    assert hash_values(np.array(["pane", b"pane"], object)).tolist() == [hash_values(np.array(["pane"], object))[0]] * 2
 
 
 def test_every_name_makes_an_aggregate() -> None:

@@ -62,9 +62,7 @@ class Columnar(pn.UserAggregate):
 
     def fold_segments(self, partials: Any, offsets: Array) -> Any:
         low, high = partials
-        return segment_reduce(np.minimum, low, offsets, np.inf), segment_reduce(
-            np.maximum, high, offsets, -np.inf
-        )
+        return segment_reduce(np.minimum, low, offsets, np.inf), segment_reduce(np.maximum, high, offsets, -np.inf)
 
     def lower_segments(self, partials: tuple[Array, ...]) -> Any:
         low, high = partials

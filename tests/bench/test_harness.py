@@ -106,9 +106,7 @@ def test_report_writes_json_and_plot(tmp_path: Path) -> None:
     report.save(workload, points, said, QUICK, tmp_path)
     assert report.plot(workload, points, tmp_path) == tmp_path / "demo.png"
     written = json.loads((tmp_path / "demo.json").read_text())
-    assert written["claims"] == [
-        {"id": "R-0", "text": "one is more than none", "holds": True, "figures": "1"}
-    ]
+    assert written["claims"] == [{"id": "R-0", "text": "one is more than none", "holds": True, "figures": "1"}]
     assert [p["value"] for p in written["points"]] == [1e6, 1e6, 1e7, 1e7]
 
 

@@ -51,9 +51,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 def test_docstrings() -> None:
     names = [info.name for info in pkgutil.walk_packages(panes.__path__, "panes.")]
-    outcomes = {
-        name: doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS) for name in names
-    }
+    outcomes = {name: doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS) for name in names}
     assert [name for name, outcome in outcomes.items() if outcome.failed] == []
     # At least as many as there were when this was written: none is skipped by accident.
     assert len(outcomes) >= 120

@@ -43,9 +43,7 @@ WINDOWS: dict[str, Callable[..., str]] = {
         repr(size), repr(slide), repr(offset) if offset else None, repr(on)
     ),
     "last_rows": lambda t, count, every: call("pn.sliding", rows(count), every=t(every)),
-    "last_rows_by": lambda t, on, count, every: call(
-        "pn.sliding", rows(count), every=repr(every), on=repr(on)
-    ),
+    "last_rows_by": lambda t, on, count, every: call("pn.sliding", rows(count), every=repr(every), on=repr(on)),
     "session": lambda t, gap: call("pn.session", t(gap)),
     "session_by": lambda t, column: call("pn.session", repr(column)),
     "session_on": lambda t, on, gap: call("pn.session", repr(gap), on=repr(on)),
@@ -54,9 +52,7 @@ WINDOWS: dict[str, Callable[..., str]] = {
     "fixed": lambda t, start, end: call("pn.fixed", repr(start), repr(end)),
     "fixed_band": lambda t, start, size: call("pn.fixed_band", repr(start), size=t(size)),
     "calendar": lambda t, unit, zone: call("pn.tumbling", f'"1 {unit}"', tz=repr(zone)),
-    "punctuated": lambda t, begin, end=None: call(
-        "pn.punctuated", begin=repr(begin), end=repr(end) if end else None
-    ),
+    "punctuated": lambda t, begin, end=None: call("pn.punctuated", begin=repr(begin), end=repr(end) if end else None),
     "delta": lambda t, threshold, on: call("pn.delta", repr(threshold), on=repr(on)),
     "threshold": lambda t, column, least, min_rows=1: call(
         "pn.threshold", repr(f"{column} > {least}"), min_rows=repr(min_rows) if min_rows > 1 else None

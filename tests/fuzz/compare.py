@@ -22,9 +22,7 @@ def same_value(want: Any, got: Any, approximate: bool) -> bool:
             return want != want and got != got
         return math.isclose(want, got, rel_tol=1e-9, abs_tol=1e-9) if approximate else want == got
     if isinstance(want, list) and isinstance(got, list):
-        return len(want) == len(got) and all(
-            same_value(a, b, approximate) for a, b in zip(want, got, strict=True)
-        )
+        return len(want) == len(got) and all(same_value(a, b, approximate) for a, b in zip(want, got, strict=True))
     if isinstance(want, dict) and isinstance(got, dict):
         return want.keys() == got.keys() and all(same_value(want[k], got[k], approximate) for k in want)
     return bool(want == got)
@@ -81,9 +79,7 @@ def wrong_early(early: list[Result], want_early: list[Result], oracle: Oracle) -
     return None
 
 
-def ledger_difference(
-    oracle: Oracle, rows_in: int, rows_used: int, late: list[tuple[Any, str]]
-) -> str | None:
+def ledger_difference(oracle: Oracle, rows_in: int, rows_used: int, late: list[tuple[Any, str]]) -> str | None:
     """`late`: (id of the row, reason) of the engine."""
     if rows_in != rows_used + len(late):
         return f"rows in {rows_in} != rows used {rows_used} + rows late {len(late)}"
@@ -92,7 +88,5 @@ def ledger_difference(
     wanted = Counter((entry.data["id"], entry.reason) for entry in oracle.late)
     found = Counter(late)
     if wanted != found:
-        return (
-            f"ledger: should hold {sorted((wanted - found).items())}, not {sorted((found - wanted).items())}"
-        )
+        return f"ledger: should hold {sorted((wanted - found).items())}, not {sorted((found - wanted).items())}"
     return None

@@ -57,9 +57,7 @@ def run(order: Order) -> tuple[int, list[tuple[int, str]]]:
     # fresh processes: threads of Arrow and DuckDB don't survive a fork
     context = multiprocessing.get_context("spawn")
     out, stop = context.Queue(), context.Event()
-    workers = [
-        context.Process(target=work, args=(order, job, stop, out), daemon=True) for job in range(order.jobs)
-    ]
+    workers = [context.Process(target=work, args=(order, job, stop, out), daemon=True) for job in range(order.jobs)]
     for worker in workers:
         worker.start()
     began = shown = time.time()

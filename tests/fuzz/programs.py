@@ -73,9 +73,7 @@ def generate(seed: int) -> Program:
     aggregates = tuple(random_aggregates(rng))
     keys = rng.choice(((), (), ("k",), ("k",), ("k", "k2")))
     lateness = rng.randint(0, 20) * scale if rng.random() < 0.5 else None
-    watermark = rng.choice(
-        (None, "manual", 0, 1, 2, 3, 5, 8) if lateness is None else (None, None, "manual", 0, 1, 3)
-    )
+    watermark = rng.choice((None, "manual", 0, 1, 2, 3, 5, 8) if lateness is None else (None, None, "manual", 0, 1, 3))
     if isinstance(watermark, int):
         watermark *= scale
     used = [c for spec in (*windows.values(), *aggregates) for c in columns_of(spec)]
@@ -87,9 +85,7 @@ def generate(seed: int) -> Program:
     return Program(seed, time_unit, keys, watermark, lateness, windows, aggregates, types, steps)
 
 
-def random_rows(
-    rng: Random, base: int, scale: int, types: dict[str, str], lateness: int | None
-) -> list[Data]:
+def random_rows(rng: Random, base: int, scale: int, types: dict[str, str], lateness: int | None) -> list[Data]:
     random = rng.random
     nulls = random() < 0.4
     disorder = rng.choice((0.0, 0.0, 0.2, 0.5) if lateness is None else (0.0, 0.2, 0.4, 0.6))
@@ -113,9 +109,7 @@ def random_rows(
         for c, make in makers.items():
             row[c] = make(random)
         if "m" in types:
-            row["m"] = measure(
-                random, at if at is not None else now, base, scale, types["m"], measure_of_time
-            )
+            row["m"] = measure(random, at if at is not None else now, base, scale, types["m"], measure_of_time)
         if "g" in row:
             row["g"] *= scale
         if nulls:

@@ -41,18 +41,11 @@ def run(program: Program, steps: Sequence[Step] | None = None) -> list[list[Resu
         if name == "snapshot":
             engine.snapshot()
         elif name == "regroup":
-            engine.op = engine.query.operator(
-                restore=[engine.op.snapshot(key_groups=g) for g in arguments[0]]
-            )
+            engine.op = engine.query.operator(restore=[engine.op.snapshot(key_groups=g) for g in arguments[0]])
         else:
             calls.append(getattr(engine, name)(*arguments))
     rows_in, rows_used, late = engine.account()
-    rows = [
-        row
-        for name, *rest in (program.steps if steps is None else steps)
-        if name == "push"
-        for row in rest[0]
-    ]
+    rows = [row for name, *rest in (program.steps if steps is None else steps) if name == "push" for row in rest[0]]
     assert rows_in == len(rows) == rows_used + len(late), f"seed {program.seed}"
     return calls
 

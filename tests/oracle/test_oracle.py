@@ -47,9 +47,7 @@ def test_calendar_days_follow_the_clock_change() -> None:
 
 
 def test_data_driven_windows() -> None:
-    given = rows(
-        1, 2, 3, 4, d=[1.0, 2.0, None, 9.0], b=[True, False, True, None], e=[False, True, True, False]
-    )
+    given = rows(1, 2, 3, 4, d=[1.0, 2.0, None, 9.0], b=[True, False, True, None], e=[False, True, True, False])
     assert list(due_windows(("delta", 3.0, "d"), given, INFINITY)) == [(1, 4, 0, 3), (4, None, 3, 4)]
     assert list(due_windows(("delta", 3.0, "d"), given, 3)) == []
     assert list(due_windows(("threshold", "d", 1.5), given, INFINITY)) == [(2, 3, 1, 2), (4, None, 3, 4)]

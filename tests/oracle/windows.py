@@ -145,8 +145,7 @@ def alternating(rows: Rows, watermark: float, short: int, long: int) -> Found:
 def by_rows(rows: Rows, watermark: float, size: int, slide: int) -> Found:
     seen = behind(rows, watermark)
     return {
-        (None, None, first, first + size): seen[first : first + size]
-        for first in range(0, len(seen) - size + 1, slide)
+        (None, None, first, first + size): seen[first : first + size] for first in range(0, len(seen) - size + 1, slide)
     }
 
 

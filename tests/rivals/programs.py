@@ -52,8 +52,7 @@ def random_program(
     delay = int(rng.integers(1, 20)) if disorder else 0
     arrival = np.argsort(times + rng.integers(0, delay + 1, rows) * (rng.random(rows) < 0.3), kind="stable")
     queries: list[Query] = [
-        Periodic(int(rng.integers(1, 25)), int(rng.integers(1, 25)), measure)
-        for _ in range(rng.integers(1, 5))
+        Periodic(int(rng.integers(1, 25)), int(rng.integers(1, 25)), measure) for _ in range(rng.integers(1, 5))
     ]
     if sessions:
         queries.append(Session(int(rng.integers(1, 10))))

@@ -90,9 +90,7 @@ def test_naive_is_the_definition(measure: str, function: str) -> None:
 def test_techniques_agree(measure: str, function: str, disorder: bool, sessions: bool) -> None:
     able = applicable(measure, function, disorder, sessions)
     for seed in range(SEEDS):
-        program = random_program(
-            seed, measure=measure, function=function, disorder=disorder, sessions=sessions
-        )
+        program = random_program(seed, measure=measure, function=function, disorder=disorder, sessions=sessions)
         want = program.run(Naive(program.queries, program.function, ooo=program.ooo)).rows()
         assert want, "a program without windows shows nothing"
         for name, technique in TECHNIQUES.items():

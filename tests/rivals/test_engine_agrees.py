@@ -23,8 +23,6 @@ def run_engine(program: Program) -> list[tuple[int, int, int, float]]:
 @pytest.mark.parametrize(("measure", "sessions"), [("time", False), ("time", True), ("rows", False)])
 def test_engine_agrees(measure: str, function: str, disorder: bool, sessions: bool) -> None:
     for seed in range(100, 106):
-        program = random_program(
-            seed, measure=measure, function=function, disorder=disorder, sessions=sessions
-        )
+        program = random_program(seed, measure=measure, function=function, disorder=disorder, sessions=sessions)
         want = program.run(Naive(program.queries, program.function, ooo=program.ooo)).rows()
         assert run_engine(program) == want, seed

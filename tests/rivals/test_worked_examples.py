@@ -127,9 +127,7 @@ def test_w15_measures_share_slices_through_records() -> None:
     values = rng.integers(0, 50, 60).astype(float)
     rival.push(np.arange(60), values)
     got = Results.concat([rival.advance(59), rival.finish()]).rows()
-    want = [
-        (q, a, b, values[a:b].sum()) for q, m in enumerate(queries) for a, b in zip(m.starts, m.ends) if a < b
-    ]
+    want = [(q, a, b, values[a:b].sum()) for q, m in enumerate(queries) for a, b in zip(m.starts, m.ends) if a < b]
     assert got == sorted(want)
 
 

@@ -22,9 +22,7 @@ def picked(rows: Iterable[dict[str, Any]], names: Sequence[str]) -> list[tuple[A
     return [tuple(plain(row[name]) for name in names) for row in rows]
 
 
-def query(
-    rows: Any, windows: dict[str, Any], aggregates: dict[str, Any], *, time: str = "ts", **options: Any
-) -> Query:
+def query(rows: Any, windows: dict[str, Any], aggregates: dict[str, Any], *, time: str = "ts", **options: Any) -> Query:
     return pn.stream(rows, time=time, **options).window(**windows).agg(**aggregates)
 
 

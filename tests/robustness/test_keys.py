@@ -26,9 +26,7 @@ def test_null_is_a_key_of_its_own(window: str) -> None:
 
 
 def test_null_in_one_of_two_key_columns() -> None:
-    rows = [
-        {"ts": t, "a": a, "b": b} for t, (a, b) in enumerate([(1, None), (None, 1), (1, None), (None, None)])
-    ]
+    rows = [{"ts": t, "a": a, "b": b} for t, (a, b) in enumerate([(1, None), (None, 1), (1, None), (None, None)])]
     expected = [(1, None, 2), (None, 1, 1), (None, None, 1)]
     assert per_key(rows, ["a", "b"], ["a", "b"]) == sorted(expected, key=repr)
 

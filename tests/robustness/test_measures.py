@@ -16,23 +16,17 @@ def test_a_measure_that_goes_back_is_on_the_ledger_for_the_whole_query() -> None
     rows = [{"ts": t, "km": km} for t, km in [(1, 0), (2, 4), (3, 3), (4, None), (5, 4), (6, 11)]]
     result = query(rows, {"leg": pn.tumbling(5, on="km"), "t": pn.tumbling(10)}, COUNT)
     found = picked(result.rows(), ["window", "window_from", "window_to", "n"])
-    assert sorted(found, key=repr) == sorted(
-        [("leg", 0, 5, 3), ("leg", 10, 15, 1), ("t", None, None, 4)], key=repr
-    )
+    assert sorted(found, key=repr) == sorted([("leg", 0, 5, 3), ("leg", 10, 15, 1), ("t", None, None, 4)], key=repr)
     assert sorted(late(result)) == [(3, "measure went back"), (4, "null measure")]
 
 
 def test_a_measure_that_stands_still_is_fine() -> None:
     rows = [{"ts": t, "km": 7} for t in range(5)]
-    assert picked(query(rows, {"leg": pn.tumbling(5, on="km")}, COUNT).rows(), ["window_from", "n"]) == [
-        (5, 5)
-    ]
+    assert picked(query(rows, {"leg": pn.tumbling(5, on="km")}, COUNT).rows(), ["window_from", "n"]) == [(5, 5)]
 
 
 def test_each_key_has_its_own_progress() -> None:
-    rows = [
-        {"ts": t, "k": k, "km": km} for t, (k, km) in enumerate([("a", 9), ("b", 1), ("a", 10), ("b", 6)])
-    ]
+    rows = [{"ts": t, "k": k, "km": km} for t, (k, km) in enumerate([("a", 9), ("b", 1), ("a", 10), ("b", 6)])]
     operator = query(rows, {"leg": pn.tumbling(5, on="km")}, COUNT, key="k").operator()
     operator.push(rows)
     operator.finish()

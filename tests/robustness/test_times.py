@@ -75,15 +75,12 @@ def test_timestamps_of_1900_and_9999() -> None:
     midnights = [moment.replace(hour=0, minute=0, second=0) for moment in moments]
     expected = [(start, start + timedelta(days=1), v) for start, v in zip(midnights, (1, 2, 3))]
     found = [
-        (row["window_start"].replace(tzinfo=None), row["window_end"].replace(tzinfo=None), row["s"])
-        for row in result
+        (row["window_start"].replace(tzinfo=None), row["window_end"].replace(tzinfo=None), row["s"]) for row in result
     ]
     assert found == expected
 
 
-@pytest.mark.parametrize(
-    "window", [pn.tumbling(1), pn.sliding(3, every=2), pn.session(5), pn.tumbling(pn.rows(1))]
-)
+@pytest.mark.parametrize("window", [pn.tumbling(1), pn.sliding(3, every=2), pn.session(5), pn.tumbling(pn.rows(1))])
 def test_the_empty_stretch_before_the_far_future_costs_nothing(window: object) -> None:
     rows = [{"ts": 0}, {"ts": 10**15}, {"ts": 10**18}]
     operator = query(None, {"w": window}, COUNT, schema={"ts": "bigint"}).operator()
@@ -118,8 +115,7 @@ def test_aware_and_naive_timestamps_mean_the_same_instant() -> None:
     naive = [{"ts": datetime(2025, 1, 1, 12), "v": 1}]
     aware = [{"ts": datetime(2025, 1, 1, 13, tzinfo=timezone(timedelta(hours=1))), "v": 1}]
     starts = [
-        next(iter(query(rows, {"w": pn.tumbling("1 h")}, COUNT).rows()))["window_start"]
-        for rows in (naive, aware)
+        next(iter(query(rows, {"w": pn.tumbling("1 h")}, COUNT).rows()))["window_start"] for rows in (naive, aware)
     ]
     assert starts[0] == datetime(2025, 1, 1, 12)
     assert starts[1] == datetime(2025, 1, 1, 12, tzinfo=timezone.utc)

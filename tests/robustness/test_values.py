@@ -79,9 +79,7 @@ def test_all_null_values() -> None:
     result = source.window(w=pn.tumbling(10)).agg(
         n="count(*)", m="count(v)", s="sum(v)", low="min(v)", median="median(v)", first="first(v)"
     )
-    assert picked(result.rows(), ["n", "m", "s", "low", "median", "first"]) == [
-        (2, 0, None, None, None, None)
-    ]
+    assert picked(result.rows(), ["n", "m", "s", "low", "median", "first"]) == [(2, 0, None, None, None, None)]
 
 
 def test_integer_sums_are_exact() -> None:

@@ -30,9 +30,7 @@ def results(rows: list[tuple[Any, ...]], kind: pa.DataType | None = None, **more
     columns = {name: pa.array(values, pa.int64()) for name, values in times.items()}
     if kind is not None:
         columns = {name: values.cast(kind) for name, values in columns.items()}
-    return pa.table(
-        {**more, "window": list(label), **columns, "total": list(total), "revision": list(revision)}
-    )
+    return pa.table({**more, "window": list(label), **columns, "total": list(total), "revision": list(revision)})
 
 
 def traced(times: list[int], bound: int | None = 5, batches: int = 1) -> Trace:

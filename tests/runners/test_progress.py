@@ -44,9 +44,7 @@ def test_long_runs_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     [(Terminal(), None, 0.5), (io.StringIO(), None, 5), (Terminal(), False, 5)],
     ids=["short", "no terminal", "switched off"],
 )
-def test_silent(
-    stderr: io.StringIO, wanted: bool | None, seconds: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_silent(stderr: io.StringIO, wanted: bool | None, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown(stderr, monkeypatch, wanted, seconds) == ""
 
 

@@ -258,9 +258,7 @@ BAD_JSON = [
 @pytest.mark.parametrize("bad", BAD_JSON)
 def test_bad_json_lines_never_stop_a_run(tmp_path: Path, bad: str) -> None:
     path = tmp_path / "x.jsonl"
-    path.write_text(
-        "\n".join(['{"ts": 1, "k": "a"}', bad, "", '{"ts": 2, "other": {"x": [1]}}', bad]), "utf-8"
-    )
+    path.write_text("\n".join(['{"ts": 1, "k": "a"}', bad, "", '{"ts": 2, "other": {"x": [1]}}', bad]), "utf-8")
     found, rejects = read(path, {"ts": "bigint", "k": "string", "v": "double"})
     assert [row["ts"] for row in found] == [1, 2]
     assert rejects.count == 2

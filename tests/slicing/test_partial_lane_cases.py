@@ -13,6 +13,7 @@ import pytest
 
 from panes import aggregates
 from panes.aggregates.base import Column
+from panes.slicing import row_fold
 from panes.slicing.dense_store import DenseStore
 from panes.slicing.lane import Agg, Query, Rows
 from panes.slicing.partial_lane import PartialLane
@@ -47,7 +48,9 @@ def rows_of(times: object, values: object = None, slots: object = None) -> Rows:
     return Rows(key, times, np.arange(len(times)), {"v": Column(values, None, pa.float64())}, in_order)
 
 
-def runner_of(windows: dict[str, tuple[object, ...]], *, lateness: int | None = None, keyed: bool = False) -> LaneRunner:
+def runner_of(
+    windows: dict[str, tuple[object, ...]], *, lateness: int | None = None, keyed: bool = False
+) -> LaneRunner:
     return LaneRunner(Program(windows, [("sum", "v")], keyed, lateness))
 
 
@@ -108,6 +111,23 @@ def test_lazy_and_eager_stores_give_the_same(keys: int) -> None:
     assert len(given[0]) > 200
 
 
+def test_the_compiled_pass_over_very_many_keys_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = []
+    for wide in (1, 10**9):
+        monkeypatch.setattr(row_fold, "_WIDE", wide)
+        rng = np.random.default_rng(0)
+        lane = lane_of(sliding(12, 1), sliding(12, 1), tumbling(3), tumbling(4), sliding(5, 2), keyed=True)
+        found = []
+        for i in range(20):
+            slots = rng.integers(0, 3000, 2500)
+            lane.add(rows_of(np.sort(rng.integers(i, i + 3, 2500)), rng.integers(0, 99, 2500), slots))
+            out = lane.advance(i)
+            found += list(zip(out.query.tolist(), out.start.tolist(), out.slots.tolist(), out.values[0].to_pylist()))
+        given.append(found)
+    assert given[0] == given[1]
+    assert len(given[0]) > 50_000
+
+
 def test_auto_grows_a_tree_for_long_windows() -> None:
     lane = lane_of(sliding(100, 1), keyed=True)
     for i in range(150):
@@ -128,9 +148,7 @@ def test_mostly_empty_cells_move_to_the_sparse_store(monkeypatch: pytest.MonkeyP
     sparse.slices._checked = 1000
     dense.slices._checked = 10**12
     for i in range(30):
-        batch = rows_of(
-            5 * i + rng.integers(0, 5, 20), rng.integers(0, 9, 20), 100 * i + rng.integers(0, 20, 20)
-        )
+        batch = rows_of(5 * i + rng.integers(0, 5, 20), rng.integers(0, 9, 20), 100 * i + rng.integers(0, 20, 20))
         a, b = [], []
         for lane, found in ((dense, a), (sparse, b)):
             lane.add(batch)

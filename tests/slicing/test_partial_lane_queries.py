@@ -51,7 +51,9 @@ class ChangingRunner(LaneRunner):
 
 
 def runner_of(windows: dict[str, Spec], **options: Any) -> ChangingRunner:
-    return ChangingRunner(Program(windows, [("count_rows",)], options.pop("keyed", False), options.pop("lateness", None)))
+    return ChangingRunner(
+        Program(windows, [("count_rows",)], options.pop("keyed", False), options.pop("lateness", None))
+    )
 
 
 def at(*times: int) -> list[tuple[Any, ...]]:
@@ -132,7 +134,10 @@ def test_random_changes(block: int) -> None:
     for seed in range(100 * block, 100 * block + 25):
         rng = random.Random(seed)
         program = Program(
-            {f"w{i}": random_window(rng) for i in range(2)}, [("count_rows",)], rng.random() < 0.5, rng.choice([None, 20])
+            {f"w{i}": random_window(rng) for i in range(2)},
+            [("count_rows",)],
+            rng.random() < 0.5,
+            rng.choice([None, 20]),
         )
         runner = ChangingRunner(program)
         sure = dict.fromkeys(program.windows, -(10**18))
@@ -140,7 +145,9 @@ def test_random_changes(block: int) -> None:
         now = 0
         for step in range(12):
             now += rng.choice([1, 5, 20])
-            rows = [(rng.randrange(4), now - rng.randint(0, 12), 1, rng.choice([0, 2])) for _ in range(rng.randint(1, 15))]
+            rows = [
+                (rng.randrange(4), now - rng.randint(0, 12), 1, rng.choice([0, 2])) for _ in range(rng.randint(1, 15))
+            ]
             found = runner.rows(rows) + runner.advance(now - rng.randint(3, 10))
             if step == 11:
                 found += runner.finish()
@@ -175,4 +182,3 @@ def compare(runner: ChangingRunner, sure: dict[str, int], given: dict[tuple[Any,
             must = {w: n for w, n in due.items() if w[0] >= start}
             assert {w: n for w, n in mine.items() if w[0] >= start} == must, (seed, label, key)
             assert all(due.get(w) == n for w, n in mine.items()), (seed, label, key)
-

@@ -110,9 +110,7 @@ def naive_value(example: Example) -> Any:
 def partials(example: Example) -> None:
     assert naive_value(example) == example["answer"]
     bound, cells = lifted(example)
-    assert [list(cell) for cell in zip(*(f.tolist() for f in cells.fields[:2]), strict=True)] == example[
-        "partials"
-    ]
+    assert [list(cell) for cell in zip(*(f.tolist() for f in cells.fields[:2]), strict=True)] == example["partials"]
     whole = bound.fold(cells, np.array([0, len(cells)]))
     assert [f[0] for f in whole.fields[:2]] == example["combined"]
     assert bound.lower(whole).to_pylist() == [example["answer"]]

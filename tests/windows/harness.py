@@ -42,8 +42,7 @@ class Feeder:
         offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
         times = np.array([t for s in slots.tolist() for t in parts[s].times], np.int64)
         columns = {
-            name: column([v for s in slots.tolist() for v in parts[s].columns[name]])
-            for name in self.window.columns
+            name: column([v for s in slots.tolist() for v in parts[s].columns[name]]) for name in self.window.columns
         }
         runs = KeyRuns(slots, offsets, self.seen[slots], times, columns)
         state = {name: values[slots] for name, values in self.state.items()}

@@ -15,9 +15,7 @@ MS = TimeDomain("ms", integer=True)
 FAR = 400
 
 
-def check(
-    window: ContextFree, windows: list[tuple[float, float]], rng: random.Random, all_of: bool = True
-) -> None:
+def check(window: ContextFree, windows: list[tuple[float, float]], rng: random.Random, all_of: bool = True) -> None:
     """Compare the protocol with the plain list of all windows near 0."""
     order = sorted(windows, key=lambda w: (w[1], w[0]))
     for _ in range(40):
@@ -43,9 +41,7 @@ def test_cumulate(seed: int) -> None:
     else:
         window = cumulate(step, max=size, offset=offset).bind(MS)
     first = offset % size
-    windows = [
-        (first + k * size, first + k * size + i * step) for k in range(-FAR, FAR) for i in range(1, times + 1)
-    ]
+    windows = [(first + k * size, first + k * size + i * step) for k in range(-FAR, FAR) for i in range(1, times + 1)]
     check(window, [w for w in windows if w[0] >= 0 or not on_rows], rng)
 
 

@@ -75,9 +75,7 @@ def test_seven_days_every_day(tz: str, day: str) -> None:
     if tz != "Pacific/Apia":
         assert starts.tolist() == days[:-7]
     else:  # seven dates of which one never was
-        assert 6 in {
-            days.index(e) - days.index(s) for s, e in zip(starts.tolist(), ends.tolist(), strict=True)
-        }
+        assert 6 in {days.index(e) - days.index(s) for s, e in zip(starts.tolist(), ends.tolist(), strict=True)}
     assert ends.tolist() == days[7:] if tz != "Pacific/Apia" else True
     assert (ends - starts <= window.reach).all()
 

@@ -153,9 +153,7 @@ def test_nothing_is_needed_once_all_is_closed(spec) -> None:
 def test_many_rows_use_the_compiled_loop(keys: int) -> None:
     rng = np.random.default_rng(5)
     streams = [random_stream(rng, 2000 // keys) for _ in range(keys)]
-    expected = sorted(
-        (k, *w) for k, s in enumerate(streams) for w in delta_loop(s, 2, lambda a, b: abs(a - b))
-    )
+    expected = sorted((k, *w) for k, s in enumerate(streams) for w in delta_loop(s, 2, lambda a, b: abs(a - b)))
     assert sorted(run(delta(2, on="v").bind(MS), streams).entries) == expected
 
 

@@ -114,9 +114,7 @@ def test_empty_family() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_edge_before_is_the_slice_start(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    members = [
-        Periodic(TIME, size=int(a), slide=int(b), offset=int(c)) for a, b, c in rng.integers(1, 15, (3, 3))
-    ]
+    members = [Periodic(TIME, size=int(a), slide=int(b), offset=int(c)) for a, b, c in rng.integers(1, 15, (3, 3))]
     values = rng.integers(-50, 50, 30)
     family = PeriodicFamily(members)
     edges = family.edges(-100, 60)

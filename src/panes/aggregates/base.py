@@ -57,9 +57,7 @@ class Inputs:
     rows: int
 
     def take(self, index: Array) -> Inputs:
-        return Inputs(
-            tuple(c.take(index) for c in self.columns), self.times[index], self.seq[index], len(index)
-        )
+        return Inputs(tuple(c.take(index) for c in self.columns), self.times[index], self.seq[index], len(index))
 
 
 @dataclass(frozen=True)
@@ -122,9 +120,7 @@ class Cells:
         if len(parts) == 1:
             return parts[0]
         columns = zip(*(p.fields for p in parts))
-        return Cells(
-            tuple(Ragged.concat(c) if isinstance(c[0], Ragged) else np.concatenate(c) for c in columns)
-        )
+        return Cells(tuple(Ragged.concat(c) if isinstance(c[0], Ragged) else np.concatenate(c) for c in columns))
 
 
 class Aggregate(ABC):

@@ -102,9 +102,7 @@ class BoundExtreme(Fieldwise):
         part = self.parts[0]
         some = present_count(column, offsets) > 0
         if part.dtype.kind != "O":
-            return Cells(
-                (segment_reduce(part.ufunc, masked(column, part.identity), offsets, part.identity), some)
-            )
+            return Cells((segment_reduce(part.ufunc, masked(column, part.identity), offsets, part.identity), some))
         values = column.values
         if column.valid is not None:
             index, offsets = compress(column.valid, offsets)
@@ -222,9 +220,7 @@ class BoundRange(Fieldwise):
             low, high = low.astype(np.int64), high.astype(np.int64)
         distance = high - low
         if (high < low + distance).any() or (distance < 0).any():
-            raise DataError(
-                f"range of `{self.argument}` goes beyond a 64-bit integer; cast it to decimal(38,0)"
-            )
+            raise DataError(f"range of `{self.argument}` goes beyond a 64-bit integer; cast it to decimal(38,0)")
         if self.type == pa.date32():
             distance = distance * 86_400
         return distance

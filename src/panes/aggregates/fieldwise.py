@@ -58,10 +58,7 @@ class Fieldwise(BoundAggregate):
             index, offsets = compress(fields[-1] != 0, offsets)
             fields = tuple(f[index] for f in fields)
         return Cells(
-            tuple(
-                segment_reduce(p.ufunc, f, offsets, p.identity)
-                for p, f in zip(self.parts, fields, strict=True)
-            )
+            tuple(segment_reduce(p.ufunc, f, offsets, p.identity) for p, f in zip(self.parts, fields, strict=True))
         )
 
     def merge(self, a: Cells, b: Cells) -> Cells:

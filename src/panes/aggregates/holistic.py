@@ -143,9 +143,7 @@ class BoundRuns(BoundAggregate):
         offsets = np.zeros(n + 1, np.int64)
         return Cells((Ragged(offsets, np.empty(0, self.dtype)), Ragged(offsets, np.empty(0, np.int64))))
 
-    def _select(
-        self, runs: Runs, index: Array | None, offsets: Array, parts: list[Fraction]
-    ) -> list[pa.Array]:
+    def _select(self, runs: Runs, index: Array | None, offsets: Array, parts: list[Fraction]) -> list[pa.Array]:
         """For each part the quantile of each range of runs."""
         if index is None:
             index = np.arange(len(runs))

@@ -83,9 +83,7 @@ class Chosen(BoundAggregate):
 
     laws = Laws()
 
-    def __init__(
-        self, fields: tuple[Field, ...], keys: tuple[tuple[int, bool], ...], out_type: pa.DataType
-    ) -> None:
+    def __init__(self, fields: tuple[Field, ...], keys: tuple[tuple[int, bool], ...], out_type: pa.DataType) -> None:
         self.fields = (
             *fields,
             Field("time", pa.int64()),
@@ -213,9 +211,7 @@ class BoundM4(BoundAggregate):
             "first": BoundEnd(type, last=False),
             "last": BoundEnd(type, last=True),
         }
-        self.fields = tuple(
-            Field(f"{name}_{f.name}", f.type) for name, part in self.parts.items() for f in part.fields
-        )
+        self.fields = tuple(Field(f"{name}_{f.name}", f.type) for name, part in self.parts.items() for f in part.fields)
         self.out_type = pa.struct([(name, part.out_type) for name, part in self.parts.items()])
         self.dense = all(part.dense for part in self.parts.values())
 

@@ -106,9 +106,7 @@ class NarrowTotal(Total):
 class WideTotal(Total):
     """64-bit integers: the sum is high * 2^32 + low, both int64, so that no combination overflows."""
 
-    def __init__(
-        self, parts: tuple[Part, ...], laws: Laws, out_type: pa.DataType, mean: bool, argument: str
-    ) -> None:
+    def __init__(self, parts: tuple[Part, ...], laws: Laws, out_type: pa.DataType, mean: bool, argument: str) -> None:
         super().__init__(parts, laws, out_type, mean)
         self.argument = argument
 

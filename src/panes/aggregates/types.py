@@ -118,9 +118,7 @@ def require(what: str, argument: str, type: pa.DataType, kinds: Iterable[str], a
     """Refuse an argument whose type is not of one of `kinds`."""
     kinds = tuple(kinds)
     if kind_of(type) not in kinds:
-        raise QueryError(
-            f"{what} needs {_either(kinds)} values, but `{argument}` is of type {type}; {advice}"
-        )
+        raise QueryError(f"{what} needs {_either(kinds)} values, but `{argument}` is of type {type}; {advice}")
 
 
 def _either(kinds: tuple[str, ...]) -> str:

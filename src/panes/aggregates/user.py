@@ -56,9 +56,7 @@ class UserAggregate(Aggregate):
     def __init__(self, *inputs: str) -> None:
         for text in inputs:
             if not isinstance(text, str) or not text.strip():
-                raise QueryError(
-                    f"{type(self).__name__}: argument {text!r} is not an expression; write SQL text"
-                )
+                raise QueryError(f"{type(self).__name__}: argument {text!r} is not an expression; write SQL text")
         self.inputs = inputs
 
     def lift(self, *values: Any) -> Any:
@@ -118,9 +116,7 @@ class UserAggregate(Aggregate):
         if len(types) != len(self.inputs):
             raise QueryError(f"{self!r} has {len(self.inputs)} arguments, but {len(types)} types were given")
         if not self.associative:
-            raise QueryError(
-                f"{name} is declared not associative; windows are assembled from slices, which needs it"
-            )
+            raise QueryError(f"{name} is declared not associative; windows are assembled from slices, which needs it")
         if self.state is not None:
             needed = ["lift_segments", "fold_segments", "lower_segments"]
             needed += ["invert_segments"] if self.invertible else []

@@ -34,6 +34,4 @@ def version() -> None:
 
 
 # Options belong to the benchmarks themselves; `panes bench --help` shows them.
-app.command(
-    add_help_option=False, context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
-)(bench)
+app.command(add_help_option=False, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(bench)

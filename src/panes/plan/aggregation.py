@@ -153,9 +153,7 @@ class _Compiler:
             elif isinstance(child, exp.Anonymous) and child.name.lower() not in PLAIN_CALLS:
                 where = position(self._text, start_of(child))
                 known = {*aggregate_names(), *SCALAR_FUNCTIONS}
-                raise ExpressionError(
-                    f"there is no function {child.name!r} {where}{did_you_mean(child.name, known)}"
-                )
+                raise ExpressionError(f"there is no function {child.name!r} {where}{did_you_mean(child.name, known)}")
             else:
                 found |= self._replace(child)
         return found
@@ -171,9 +169,7 @@ class _Compiler:
         for inner in call.find_all(exp.Anonymous):
             if inner is not call and is_aggregate(inner.name):
                 where = position(self._text, start_of(inner))
-                raise ExpressionError(
-                    f"{inner.name} is inside {call.name}, {where}: aggregates can't be nested"
-                )
+                raise ExpressionError(f"{inner.name} is inside {call.name}, {where}: aggregates can't be nested")
         name, arguments = self._arguments(call)
         inputs, options = _options(arguments)
         expressions = [self._scope.resolve(tree, self._text) for tree in inputs]
@@ -206,9 +202,7 @@ class _Compiler:
             return "count_distinct", arguments
         if name in ("first", "last", "first_value", "last_value") and len(arguments) == 2:
             if not (isinstance(arguments[1], exp.Boolean) and arguments[1].this):
-                raise ExpressionError(
-                    f"{name} always skips nulls, so its second argument can only be true, {where}"
-                )
+                raise ExpressionError(f"{name} always skips nulls, so its second argument can only be true, {where}")
             arguments = arguments[:1]
         return name, arguments
 
@@ -253,9 +247,7 @@ def _constant(node: exp.Expr) -> Any:
 
 def _only_where(expression: Expression, where: Expression) -> Expression:
     """The expression where the condition holds, else null, which every aggregate skips."""
-    return Expression.of(
-        exp.Case(ifs=[exp.If(this=where.tree.copy(), true=expression.tree.copy())], default=None)
-    )
+    return Expression.of(exp.Case(ifs=[exp.If(this=where.tree.copy(), true=expression.tree.copy())], default=None))
 
 
 def _one() -> Expression:

@@ -67,9 +67,7 @@ def to_table(data: Any) -> pa.Table:
         if module == "polars" and hasattr(data, "to_arrow"):
             return data.to_arrow()
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, ValueError) as error:
-        raise DataError(
-            f"the {type(data).__name__} can't be read as Arrow columns: {_first_line(error)}"
-        ) from error
+        raise DataError(f"the {type(data).__name__} can't be read as Arrow columns: {_first_line(error)}") from error
     raise DataError(
         f"a batch must be an Arrow table or batch, a pandas or Polars frame, a dict or a list of dicts; "
         f"got {_describe(data)}"
@@ -84,9 +82,7 @@ def infer_rows(rows: Sequence[Mapping[str, Any]]) -> pa.Schema:
         try:
             kind = pa.array([row.get(name) for row in rows]).type
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            raise DataError(
-                f"column {name!r} mixes types that don't go together: {_first_line(error)}"
-            ) from error
+            raise DataError(f"column {name!r} mixes types that don't go together: {_first_line(error)}") from error
         fields.append(pa.field(str(name), canonical_type(kind)))
     return pa.schema(fields)
 

@@ -18,9 +18,7 @@ def cast_column(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     if pa.types.is_dictionary(given):
         return cast_column(pc.cast(column, given.value_type), field)
     if not _castable(given, wanted):
-        raise DataError(
-            f"column {field.name!r} must be {wanted}, and {given} can't be turned into it without guessing"
-        )
+        raise DataError(f"column {field.name!r} must be {wanted}, and {given} can't be turned into it without guessing")
     try:
         if _is_text(given) and pa.types.is_timestamp(wanted):
             return _parse_times(column, wanted)
@@ -61,10 +59,7 @@ def _is_text(kind: pa.DataType) -> bool:
 def _is_binary(kind: pa.DataType) -> bool:
     t = pa.types
     return bool(
-        t.is_binary(kind)
-        or t.is_large_binary(kind)
-        or t.is_fixed_size_binary(kind)
-        or kind == pa.binary_view()
+        t.is_binary(kind) or t.is_large_binary(kind) or t.is_fixed_size_binary(kind) or kind == pa.binary_view()
     )
 
 

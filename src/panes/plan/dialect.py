@@ -177,14 +177,10 @@ class PanesSQL(Spark):
             name: build for name, build in _SparkParser.FUNCTIONS.items() if name.lower() in SCALAR_FUNCTIONS
         }
         FUNCTION_PARSERS = {  # noqa: RUF012
-            name: parse
-            for name, parse in _SparkParser.FUNCTION_PARSERS.items()
-            if name.lower() in SCALAR_FUNCTIONS
+            name: parse for name, parse in _SparkParser.FUNCTION_PARSERS.items() if name.lower() in SCALAR_FUNCTIONS
         }
         # no current_date and the like: an expression gives the same value whenever it is replayed
         NO_PAREN_FUNCTIONS: dict[Any, Any] = {}  # noqa: RUF012
         NO_PAREN_FUNCTION_PARSERS = {  # noqa: RUF012
-            name: parse
-            for name, parse in _SparkParser.NO_PAREN_FUNCTION_PARSERS.items()
-            if name in ("CASE", "IF")
+            name: parse for name, parse in _SparkParser.NO_PAREN_FUNCTION_PARSERS.items() if name in ("CASE", "IF")
         }

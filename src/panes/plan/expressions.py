@@ -89,14 +89,8 @@ class Scope:
         parts = [identifier.name for identifier in column.parts]
         found = self._find(parts[0])
         if found is None:
-            what = (
-                f"there is no column {parts[0]!r}"
-                if len(parts) == 1
-                else f"there is no column {'.'.join(parts)!r}"
-            )
-            raise ExpressionError(
-                f"{what} {position(text, start_of(column))}{did_you_mean(parts[0], self.names)}"
-            )
+            what = f"there is no column {parts[0]!r}" if len(parts) == 1 else f"there is no column {'.'.join(parts)!r}"
+            raise ExpressionError(f"{what} {position(text, start_of(column))}{did_you_mean(parts[0], self.names)}")
         tree = self.named(found).tree.copy()
         if not isinstance(tree, exp.Column | exp.Literal | exp.Func | exp.Paren):
             tree = exp.Paren(this=tree)
@@ -181,9 +175,7 @@ def _check_call(node: exp.Anonymous, text: str) -> None:
 
     where = position(text, start_of(node))
     if is_aggregate(name):
-        raise ExpressionError(
-            f"{name} is an aggregate and can't be used in an expression over single rows, {where}"
-        )
+        raise ExpressionError(f"{name} is an aggregate and can't be used in an expression over single rows, {where}")
     raise ExpressionError(f"there is no function {name!r} {where}{did_you_mean(name, SCALAR_FUNCTIONS)}")
 
 

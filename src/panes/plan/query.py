@@ -126,9 +126,7 @@ def plan_query(
     scalars = Scalars(stream.scope, {})
     for label, window in windows.items():
         if not isinstance(window, Window):
-            raise QueryError(
-                f"the window {label!r} must be a window such as pn.tumbling('1 min'); got {window!r}"
-            )
+            raise QueryError(f"the window {label!r} must be a window such as pn.tumbling('1 min'); got {window!r}")
         try:
             bound.append((label, window.bind(stream.domain)))
             scalars = scalars.including(bound[-1][1].columns)

@@ -63,9 +63,7 @@ class Scalars:
             try:
                 self._computed[expression.text], self.types[text] = _compiled(scope.schema, expression)
             except _duckdb_errors() as error:
-                raise ExpressionError(
-                    f"the expression {text!r} can't be computed: {_reason(error)}"
-                ) from error
+                raise ExpressionError(f"the expression {text!r} can't be computed: {_reason(error)}") from error
         computed = [e for e in self._wanted.values() if e.column is None]
         self._used = tuple(dict.fromkeys(column for e in computed for column in e.columns))
 
@@ -95,8 +93,7 @@ class Scalars:
         """The value of every expression for every row of `table`, a table of the scope's schema."""
         computed = self._project(table) if self._computed else {}
         return {
-            text: computed[e.text] if e.column is None else table.column(e.column)
-            for text, e in self._wanted.items()
+            text: computed[e.text] if e.column is None else table.column(e.column) for text, e in self._wanted.items()
         }
 
     def _project(self, table: pa.Table) -> dict[str, pa.ChunkedArray]:

@@ -124,9 +124,7 @@ class DueFinder:
         self._dimension = {name: 1 + i for i, name in enumerate(dimensions)}
         self._emit_empty = emit_empty
 
-    def by_rows(
-        self, table: SliceTable, slots: Array, before: tuple[Array, ...], keys: KeyState
-    ) -> Iterator[Due]:
+    def by_rows(self, table: SliceTable, slots: Array, before: tuple[Array, ...], keys: KeyState) -> Iterator[Due]:
         """Windows on rows or columns that the rows just taken by `slots` complete."""
         for measure, windows in self._sets.items():
             if measure == ROWS:
@@ -172,7 +170,6 @@ class DueFinder:
             d = 0 if window.ticks.measure == TIME else self._dimension[str(window.ticks.measure.column)]
             lo = np.full(len(slots), before) if d == 0 else keys.last[d][slots]
             yield self._last_rows(table, number, window, d, slots, lo, _infinity(lo))
-
 
     def _on_positions(
         self, table: SliceTable, windows: WindowSet, slots: Array, lo: Array, hi: Array, keys: KeyState
@@ -240,9 +237,7 @@ class DueFinder:
         slot, pick, i0, i1, begin, stop = (c[held] for c in (slot, pick, i0, i1, begin, stop))
         shown = end[pick] if d == 0 else np.full(len(slot), NO_TIME)
         first_time = table.first[0][i0]
-        return Due.of_ranges(
-            np.full(len(slot), number), slot, i0, i1, start=first_time, end=shown, lo=begin, hi=stop
-        )
+        return Due.of_ranges(np.full(len(slot), number), slot, i0, i1, start=first_time, end=shown, lo=begin, hi=stop)
 
     def _with_empty(
         self, table: SliceTable, windows: WindowSet, before: int, now: int, last_time: int, keys: KeyState

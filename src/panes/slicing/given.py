@@ -112,10 +112,7 @@ def diff(given: Given, slot: int, position: int, found: Sequence[Found], aggs: S
         np.concatenate((kept.hi, hi)),
         np.array(revisions, np.int32),
         void,
-        tuple(
-            pa.concat_arrays([v.take(pa.array(changed, pa.int64())), pa.nulls(len(gone), v.type)])
-            for v in values
-        ),
+        tuple(pa.concat_arrays([v.take(pa.array(changed, pa.int64())), pa.nulls(len(gone), v.type)]) for v in values),
     )
 
 

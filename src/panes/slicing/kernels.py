@@ -166,22 +166,26 @@ def sum_rows(matrix: Array, width: int, rows: Array, cuts: Array, places: Array,
         n = min(size, width - begin)
         w = 0
         for j in range(len(rows)):
-            row = matrix[rows[j]]
+            block = matrix[rows[j], begin : begin + n]
             if j == 0:
                 for k in range(n):
-                    total[k] = row[begin + k]
+                    total[k] = block[k]
             else:
                 for k in range(n):
-                    total[k] += row[begin + k]
+                    total[k] += block[k]
             while w < len(cuts) and cuts[w] == j:
                 at = places[w]
                 if at + n <= stops[w] and slots[at] == begin and slots[at + n - 1] == begin + n - 1:
+                    into = out[at : at + n]
                     for k in range(n):
-                        out[at + k] = total[k]
+                        into[k] = total[k]
                     at += n
                 else:
-                    while at < stops[w] and slots[at] < begin + n:
-                        out[at] = total[slots[at] - begin]
-                        at += 1
+                    columns = slots[at : stops[w]]
+                    m = np.searchsorted(columns, begin + n)
+                    into = out[at : at + m]
+                    for k in range(m):
+                        into[k] = total[np.uint64(columns[k] - begin)]  # unsigned: no check for negative ones
+                    at += m
                 places[w] = at
                 w += 1

@@ -87,7 +87,6 @@ class KeyState:
         }
         self.given_from = {n: start for n, start in self.given_from.items() if n in numbers}
 
-
     def progress(self, slots: Array) -> tuple[Array, ...]:
         """Last values on each dimension, and last of all the row count, as they are now."""
         return (*(a[slots] for a in self.last), self.rows_seen[slots])
@@ -130,7 +129,6 @@ class KeyState:
             ok[mine] = start[mine] >= (least[slot[mine]] if isinstance(least, np.ndarray) else least)
         return ok
 
-
     def select(self, slots: Array) -> KeyState:
         """A copy of these slots' state, renumbered 0, 1, ..."""
         part = KeyState(self._types[1:])
@@ -140,9 +138,7 @@ class KeyState:
         part.last = tuple(a[slots] for a in self.last)
         part.windows = {n: {k: _copied(v[slots]) for k, v in s.items()} for n, s in self.windows.items()}
         part.free_forms = {n: (_copied(s[slots]), h[slots]) for n, (s, h) in self.free_forms.items()}
-        part.given_from = {
-            n: (s[slots] if isinstance(s, np.ndarray) else s) for n, s in self.given_from.items()
-        }
+        part.given_from = {n: (s[slots] if isinstance(s, np.ndarray) else s) for n, s in self.given_from.items()}
         return part
 
     def put(self, slots: Array, part: KeyState) -> None:

@@ -19,9 +19,7 @@ BACK = "measure went back"
 Limits = Mapping[str, tuple[float, float]]
 
 
-def broken(
-    rows: Rows, dimensions: Mapping[str, np.dtype], limits: Limits, keys: KeyState
-) -> list[tuple[Array, str]]:
+def broken(rows: Rows, dimensions: Mapping[str, np.dtype], limits: Limits, keys: KeyState) -> list[tuple[Array, str]]:
     """Masks of rows (in event-time order) that break the rule, with the reasons; none if all are fine."""
     if not dimensions:
         return []

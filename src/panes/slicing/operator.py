@@ -42,8 +42,7 @@ class SliceOperator:
         self.spec = spec
         self.watermark: int = ALWAYS
         self._queries = tuple(
-            Query(label, number, window.bind(spec.domain))
-            for number, (label, window) in enumerate(spec.windows)
+            Query(label, number, window.bind(spec.domain)) for number, (label, window) in enumerate(spec.windows)
         )
         self._windows = dict(spec.windows)
         self._next_number = len(self._queries)
@@ -65,7 +64,6 @@ class SliceOperator:
             "watermark_regressions": 0,
         }
         self._plan_changed()
-
 
     @property
     def workload(self) -> Workload:
@@ -109,18 +107,14 @@ class SliceOperator:
             name = query.window.measure.column
             if name is not None:
                 kind = self._expressions.types[name]
-                if not (
-                    pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_timestamp(kind)
-                ):
+                if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_timestamp(kind)):
                     raise QueryError(f"on={name!r} of window {query.label!r} must be a number: it is {kind}")
                 found[name] = np.dtype(np.float64 if pa.types.is_floating(kind) else np.int64)
         return found
 
     def _plan_changed(self) -> None:
         labels = {q.number: q.label for q in self._queries}
-        dimensions = [
-            d for lane in self._lanes if isinstance(lane, RowLane) for d in lane.live.dimensions.values()
-        ]
+        dimensions = [d for lane in self._lanes if isinstance(lane, RowLane) for d in lane.live.dimensions.values()]
         timed = all(isinstance(lane, PartialLane) for lane in self._lanes) or all(
             order_free(q.window) for q in self._queries
         )
@@ -257,9 +251,7 @@ class SliceOperator:
         usable = np.flatnonzero(valid & ~out)
         return table.take(pa.array(usable)), times[usable], is_sorted(times[usable]), usable
 
-    def _row_by_row(
-        self, table: pa.Table, rows: Rows, arrival: Arrival, unusable: Array | None
-    ) -> list[Results]:
+    def _row_by_row(self, table: pa.Table, rows: Rows, arrival: Arrival, unusable: Array | None) -> list[Results]:
         """A batch with rows that are late or unusable: each correction happens at its place among the others."""
         late = np.zeros(len(rows), bool) if arrival.late is None else arrival.late
         met = np.full(len(rows), self.watermark) if arrival.met is None else arrival.met
@@ -305,7 +297,6 @@ class SliceOperator:
                 self._counts["rows_used"] -= len(seq)
             lane.rejected = []
 
-
     def add_window(self, label: str, window: Window) -> None:
         """Give this window too from now on, starting with the first one whose rows are all still there."""
         self._open("add_window")
@@ -341,7 +332,6 @@ class SliceOperator:
         del self._windows[label]
         self._plan_changed()
 
-
     def snapshot(self, *, key_groups: range | None = None) -> bytes:
         """The whole state as bytes, or the part of some key groups (a range within 0..128)."""
         self._settle()
@@ -359,8 +349,7 @@ class SliceOperator:
         self._next_number, self._finished = facts["next_number"], facts["finished"]
         self._windows = dict(windows)
         self._queries = tuple(
-            Query(label, number, windows[label].bind(self.spec.domain))
-            for label, number, _ in facts["windows"]
+            Query(label, number, windows[label].bind(self.spec.domain)) for label, number, _ in facts["windows"]
         )
         self._expressions = self.spec.expressions.including(_wanted(self._queries, self.spec))
         by_number = {q.number: q for q in self._queries}
@@ -372,7 +361,6 @@ class SliceOperator:
             )
             for lane in facts["lanes"]
         ]
-
 
     @property
     def late(self) -> pa.Table:
@@ -401,9 +389,7 @@ class SliceOperator:
 
 def _wanted(queries: Sequence[Query], spec: OperatorSpec) -> Iterable[str]:
     """All row expressions that windows and aggregates look at."""
-    return dict.fromkeys(
-        [*(c for q in queries for c in q.window.columns), *(c for a in spec.aggs for c in a.inputs)]
-    )
+    return dict.fromkeys([*(c for q in queries for c in q.window.columns), *(c for a in spec.aggs for c in a.inputs)])
 
 
 def _gap_columns(window: Bound) -> tuple[str, ...]:

@@ -100,7 +100,6 @@ class OrderedSlicer:
         dims = tuple(np.empty(0, t) for t in (np.dtype(np.int64), *self.dimensions.values()))
         return SliceTable(empty, empty, empty, dims, dims, tuple(a.bound.empty(0) for a in self.aggs))
 
-
     def take(self, rows: Rows) -> Found:
         """Rows in event-time order, all behind the watermark; returns windows that rows alone complete."""
         if not len(rows):
@@ -251,7 +250,6 @@ class OrderedSlicer:
         columns = (np.array(c, np.int64) for c in (slots, starts, stops, begins, ends))
         return Closed(*columns)
 
-
     def advance(self, watermark: int) -> Found:
         """Windows that event time alone makes due; then forget slices that no window can need."""
         if watermark <= self.watermark:
@@ -278,7 +276,6 @@ class OrderedSlicer:
             closed = window.finish(slots, state, self.keys.rows_seen)
             due.append(self._of_closed(number, closed))
         return self._lowered(Due.concat(due))
-
 
     def _lowered(self, due: Due) -> Found:
         if not len(due):
@@ -362,10 +359,7 @@ class OrderedSlicer:
             self.keys.given_from[query.number] = max(gone, int(crossed.max(initial=ALWAYS))) + 1
         else:
             seen = self.keys.last[self._dimension(window.measure)]
-            self.keys.given_from[query.number] = (
-                np.nextafter(seen, np.inf) if seen.dtype.kind == "f" else seen + 1
-            )
-
+            self.keys.given_from[query.number] = np.nextafter(seen, np.inf) if seen.dtype.kind == "f" else seen + 1
 
     @property
     def nbytes(self) -> int:

@@ -27,9 +27,7 @@ def lower_ranges(
     lengths = hi - lo
     total = int(lengths.sum())
     size = len(cells[0]) if cells else 0
-    eager = store == "eager" or (
-        store == "auto" and total > 4 * size + 20 * len(lo) * max(1, size.bit_length())
-    )
+    eager = store == "eager" or (store == "auto" and total > 4 * size + 20 * len(lo) * max(1, size.bit_length()))
     values = []
     for aggregate, partials in zip(aggregates, cells):
         if eager and not aggregate.laws.holistic:
@@ -44,9 +42,7 @@ def _lazily(aggregate: BoundAggregate, partials: Cells, lo: Array, lengths: Arra
     """Fold every cell of every range, some ranges at a time so that memory stays bounded."""
     piece = np.cumsum(lengths) // _AT_ONCE
     bounds = np.flatnonzero(np.diff(piece, prepend=-1, append=-1))
-    parts = [
-        aggregate.lower_ranges(partials, *_spread(lo[a:b], lengths[a:b])) for a, b in pairwise(bounds.tolist())
-    ]
+    parts = [aggregate.lower_ranges(partials, *_spread(lo[a:b], lengths[a:b])) for a, b in pairwise(bounds.tolist())]
     return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
 
 

@@ -78,9 +78,7 @@ class ResultBuilder:
         if self._empty is None:
             none = np.empty(0, np.int64)
             values = tuple(pa.nulls(0, a.bound.out_type) for a in self._spec.aggs)
-            nothing = Results(
-                none, none, none, none, none, none, none.astype(np.int32), none.astype(bool), values
-            )
+            nothing = Results(none, none, none, none, none, none, none.astype(np.int32), none.astype(bool), values)
             self._empty = self._table(nothing)
         return self._empty
 

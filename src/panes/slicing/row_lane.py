@@ -54,7 +54,6 @@ class RowLane:
     def queries(self) -> tuple[Query, ...]:
         return self.live.queries
 
-
     def add(self, rows: Rows) -> None:
         """Take rows that are not late."""
         if len(rows):

@@ -81,8 +81,6 @@ def _scalar_starts(keys: KeyState) -> list[dict[str, Any]]:
     return [{"number": n, "start": s} for n, s in keys.given_from.items() if not isinstance(s, np.ndarray)]
 
 
-
-
 def _keys_table(keys: KeyState, slots: Array) -> pa.Table:
     columns: dict[str, Any] = {"slot": slots, **{name: getattr(keys, name) for name in KEY_COLUMNS}}
     columns.update({f"last.{d}": values for d, values in enumerate(keys.last)})
@@ -161,8 +159,6 @@ def _load_slicer(slicer: OrderedSlicer, keys: pa.Table, slices: pa.Table, slot_m
     slicer.slices = both.take(np.lexsort((both.pos, both.slot)))
 
 
-
-
 def _rows_table(rows: Rows, slots: Array) -> pa.Table:
     if rows.slots is not None:
         rows = rows.take(np.flatnonzero(np.isin(rows.slots, slots)))
@@ -180,9 +176,7 @@ def _rows_from(table: pa.Table, slot_map: Array) -> Rows:
     keyed = table.schema.metadata[b"keyed"] == b"True"
     times = table["time"].to_numpy()
     prefix = "column."
-    columns = {
-        n[len(prefix) :]: column_from_arrow(table[n]) for n in table.column_names if n.startswith(prefix)
-    }
+    columns = {n[len(prefix) :]: column_from_arrow(table[n]) for n in table.column_names if n.startswith(prefix)}
     return Rows(
         slot_map[table["slot"].to_numpy()] if keyed else None,
         times,

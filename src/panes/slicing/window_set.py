@@ -26,14 +26,10 @@ class WindowSet:
         self.measure = measure
         periodic = [q for q in queries if isinstance(q.window, Periodic)]
         self._others: list[tuple[Query, ContextFree]] = [
-            (q, q.window)
-            for q in queries
-            if isinstance(q.window, ContextFree) and not isinstance(q.window, Periodic)
+            (q, q.window) for q in queries if isinstance(q.window, ContextFree) and not isinstance(q.window, Periodic)
         ]
         self._family = (
-            PeriodicFamily([q.window for q in periodic if isinstance(q.window, Periodic)])
-            if periodic
-            else None
+            PeriodicFamily([q.window for q in periodic if isinstance(q.window, Periodic)]) if periodic else None
         )
         self._numbers = np.array([q.number for q in periodic], np.int64)
         windows = [q.window for q in queries if isinstance(q.window, ContextFree)]

@@ -35,9 +35,7 @@ class Workload:
 
 def order_free(window: Bound) -> bool:
     """Whether out-of-order rows can be added to this window's slices without looking at other rows."""
-    return window.measure == TIME and (
-        isinstance(window, ContextFree) or window.context is ContextClass.SESSION
-    )
+    return window.measure == TIME and (isinstance(window, ContextFree) or window.context is ContextClass.SESSION)
 
 
 def analyse(
@@ -61,14 +59,10 @@ def analyse(
     if in_order and not lateness:
         keep = ask("Must rows be kept?", aware, "the start is found only later for",
                    "rows come in order, and every window knows its start when it begins")  # fmt: skip
-        splits = ask(
-            "Must slices be split?", aware, "starts are found later in", "every edge is known in time"
-        )
+        splits = ask("Must slices be split?", aware, "starts are found later in", "every edge is known in time")
         removals = False
     else:
-        data_driven = [
-            n for n, w in windows if w.context in (ContextClass.FORWARD_FREE, ContextClass.FORWARD_AWARE)
-        ]
+        data_driven = [n for n, w in windows if w.context in (ContextClass.FORWARD_FREE, ContextClass.FORWARD_AWARE)]
         keep = ask("Must rows be kept?", [*one_way, *data_driven, *[n for n in counting if n not in data_driven]],
                    "a row out of order changes what was computed for",
                    "partials take rows in any order")  # fmt: skip

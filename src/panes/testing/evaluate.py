@@ -27,9 +27,7 @@ def evaluate(
     return bound.lower(bound.lift(rows, np.array([0, rows.rows])))[0].as_py()
 
 
-def arrow_columns(
-    columns: Sequence[Sequence[Any] | pa.Array], types: Sequence[pa.DataType] | None
-) -> list[pa.Array]:
+def arrow_columns(columns: Sequence[Sequence[Any] | pa.Array], types: Sequence[pa.DataType] | None) -> list[pa.Array]:
     """Arrow arrays of the given types, or of those that the values suggest (float64 if there are none)."""
     out = []
     for i, column in enumerate(columns):

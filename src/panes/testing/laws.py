@@ -45,9 +45,7 @@ def check_laws(
         from hypothesis import HealthCheck, given, settings
         from hypothesis import strategies as st
     except ImportError as error:
-        raise ImportError(
-            "check_laws needs Hypothesis; install it with: pip install 'panes[testing]'"
-        ) from error
+        raise ImportError("check_laws needs Hypothesis; install it with: pip install 'panes[testing]'") from error
 
     one_row = values if isinstance(values, st.SearchStrategy) else st.sampled_from(list(values))
 
@@ -110,9 +108,7 @@ class _Trial:
         n = len(cells)
         left_to_right = self._fold(cells)
         at_once = self.bound.lift(self.inputs, np.array([0, n]))
-        self._same(
-            "lifts rows together to something else than one by one", left_to_right, self._result(at_once)
-        )
+        self._same("lifts rows together to something else than one by one", left_to_right, self._result(at_once))
         bracketed, text = self._bracket(cells, 0, n)
         self._same(f"is not associative: grouped as {text}", left_to_right, self._result(bracketed))
 
@@ -131,14 +127,10 @@ class _Trial:
         bounds = np.array([0, cut, n])
         head, tail = (self.bound.fold(cells, bounds).take(np.array([i])) for i in (0, 1))
         again = self.bound.invert(self.bound.merge(head, tail), tail)
-        self._same(
-            f"is not invertible: taking out rows {cut}..{n - 1}", self._result(head), self._result(again)
-        )
+        self._same(f"is not invertible: taking out rows {cut}..{n - 1}", self._result(head), self._result(again))
         if self.bound.laws.commutative:
             again = self.bound.invert(self.bound.merge(head, tail), head)
-            self._same(
-                f"is not invertible: taking out rows 0..{cut - 1}", self._result(tail), self._result(again)
-            )
+            self._same(f"is not invertible: taking out rows 0..{cut - 1}", self._result(tail), self._result(again))
 
     def _bracket(self, cells: Cells, start: int, stop: int) -> tuple[Cells, str]:
         """Combine rows start..stop pairwise in a drawn grouping; also that grouping as text."""
@@ -168,11 +160,7 @@ class _Trial:
 
 def _close(a: Any, b: Any, tolerance: float) -> bool:
     if isinstance(a, float) and isinstance(b, float):
-        return (
-            a == b
-            or (math.isnan(a) and math.isnan(b))
-            or math.isclose(a, b, rel_tol=tolerance, abs_tol=tolerance)
-        )
+        return a == b or (math.isnan(a) and math.isnan(b)) or math.isclose(a, b, rel_tol=tolerance, abs_tol=tolerance)
     if isinstance(a, list) and isinstance(b, list):
         return len(a) == len(b) and all(_close(x, y, tolerance) for x, y in zip(a, b, strict=True))
     if isinstance(a, dict) and isinstance(b, dict):

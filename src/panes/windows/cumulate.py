@@ -99,9 +99,7 @@ class Cumulate(Window):
         return call("cumulate", self.step, max=self.max, on=self.on, offset=self.offset)
 
     def bind(self, domain: TimeDomain) -> Cumulating:
-        measure, (step, size, offset) = measured(
-            domain, self.on, step=self.step, max=self.max, offset=self.offset
-        )
+        measure, (step, size, offset) = measured(domain, self.on, step=self.step, max=self.max, offset=self.offset)
         bound = Cumulating(measure, step=step, size=size, offset=offset or 0, columns=columns_of(measure))
         _, step_places, size_places, _ = bound._places
         if size_places % step_places:

@@ -71,18 +71,14 @@ class DeltaScan(Discretizer):
             state["has_ref"][g], state["ref"][g] = known, ref
         return begin
 
-    def _begins_by_function(
-        self, function: Distance, values: Array, rows: KeyRuns, state: dict[str, Array]
-    ) -> Array:
+    def _begins_by_function(self, function: Distance, values: Array, rows: KeyRuns, state: dict[str, Array]) -> Array:
         begin = np.zeros(len(values), bool)
         plain = values.tolist()
         for g in range(len(rows.slots)):
             opened, ref = state["open"][g], state["ref"][g]
             for i in range(rows.offsets[g], rows.offsets[g + 1]):
                 value = None if plain[i] is None or plain[i] != plain[i] else plain[i]
-                if not opened or (
-                    ref is not None and value is not None and function(ref, value) > self.threshold
-                ):
+                if not opened or (ref is not None and value is not None and function(ref, value) > self.threshold):
                     begin[i] = True
                     opened, ref = True, None
                 ref = value if ref is None else ref
@@ -106,9 +102,7 @@ class Delta(Window):
 
     def __post_init__(self) -> None:
         if not is_number(self.threshold) or not math.isfinite(self.threshold) or self.threshold < 0:
-            raise QueryError(
-                f"threshold={self.threshold!r} must be a number, 0 or more: it bounds a difference"
-            )
+            raise QueryError(f"threshold={self.threshold!r} must be a number, 0 or more: it bounds a difference")
         expression(self.on, "on")
         if self.function is not None and not callable(self.function):
             raise QueryError(f"function={self.function!r} must be callable, as f(reference, value) -> number")
@@ -117,9 +111,7 @@ class Delta(Window):
         return call("delta", self.threshold, on=self.on, function=self.function)
 
     def bind(self, domain: TimeDomain) -> DeltaScan:
-        return DeltaScan(
-            ROWS, threshold=self.threshold, column=self.on, function=self.function, columns=(self.on,)
-        )
+        return DeltaScan(ROWS, threshold=self.threshold, column=self.on, function=self.function, columns=(self.on,))
 
 
 def delta(threshold: float, *, on: str, function: Distance | None = None) -> Delta:

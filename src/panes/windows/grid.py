@@ -71,9 +71,7 @@ class Grid:
             return self.high if number > 0 else self.low
         place = min(max(math.floor(Fraction(number) * self.per), self.low), self.high)
         step = 1
-        while (
-            self.value(place + step) <= number and place < self.high
-        ):  # several places may round to one float
+        while self.value(place + step) <= number and place < self.high:  # several places may round to one float
             place += step
             step *= 2
         while step:

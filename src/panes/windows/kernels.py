@@ -9,9 +9,7 @@ Array = np.ndarray
 
 
 @njit(cache=True)
-def delta_begins(
-    values: Array, offsets: Array, is_open: Array, has_ref: Array, ref: Array, limit: float
-) -> Array:
+def delta_begins(values: Array, offsets: Array, is_open: Array, has_ref: Array, ref: Array, limit: float) -> Array:
     """Rows at which a delta window begins; moves on `has_ref` and `ref` of each group."""
     begin = np.zeros(len(values), np.bool_)
     for g in range(len(offsets) - 1):

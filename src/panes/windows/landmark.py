@@ -147,9 +147,7 @@ class Fixed(Window):
         measure = TIME if self.on is None else Measure("column", self.on)
         start, end = (place(domain, measure, v, a) for v, a in ((self.start, "start"), (self.end, "end")))
         if end <= start:
-            raise QueryError(
-                f"end={self.end!r} must lie after start={self.start!r}: the window would be empty"
-            )
+            raise QueryError(f"end={self.end!r} must lie after start={self.start!r}: the window would be empty")
         if end - start > MAX_TICKS:
             raise QueryError(f"end={self.end!r} is too far from start={self.start!r}: at most 2**62 ticks")
         return FixedWindow(measure, start=start, end=end, columns=columns_of(measure))

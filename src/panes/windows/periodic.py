@@ -111,9 +111,7 @@ class Periodic(ContextFree):
         return grid.values(places - down)
 
 
-def bind_periodic(
-    domain: TimeDomain, *, size: Any, every: Any, on: str | None, offset: Any, tz: str | None
-) -> Bound:
+def bind_periodic(domain: TimeDomain, *, size: Any, every: Any, on: str | None, offset: Any, tz: str | None) -> Bound:
     """Decide which measure the sizes are on, and resolve them there."""
     if isinstance(size, Rows) and not isinstance(every, Rows):
         ticks = bind_periodic(domain, size=every, every=every, on=on, offset=offset, tz=tz)
@@ -130,9 +128,7 @@ def bind_periodic(
 
         return bind_calendar(domain, size=size, every=every, offset=offset, tz=tz or "UTC")
     if tz is not None:
-        raise QueryError(
-            f"tz={tz!r} with size={size!r}: only days, weeks, months and years depend on a time zone"
-        )
+        raise QueryError(f"tz={tz!r} with size={size!r}: only days, weeks, months and years depend on a time zone")
     measure, (length, slide, shift) = measured(domain, on, size=size, every=every, offset=offset)
     bound = Periodic(measure, size=length, slide=slide, offset=shift or 0, columns=columns_of(measure))
     bound._places  # noqa: B018  (refuses sizes without exact edges now, not at the first row)
@@ -162,9 +158,7 @@ class Tumbling(Window):
         return call("tumbling", self.size, on=self.on, offset=self.offset, tz=self.tz)
 
     def bind(self, domain: TimeDomain) -> Bound:
-        return bind_periodic(
-            domain, size=self.size, every=self.size, on=self.on, offset=self.offset, tz=self.tz
-        )
+        return bind_periodic(domain, size=self.size, every=self.size, on=self.on, offset=self.offset, tz=self.tz)
 
 
 @dataclass(frozen=True, repr=False)
@@ -185,9 +179,7 @@ class Sliding(Window):
         return call("sliding", self.size, every=self.every, on=self.on, offset=self.offset, tz=self.tz)
 
     def bind(self, domain: TimeDomain) -> Bound:
-        return bind_periodic(
-            domain, size=self.size, every=self.every, on=self.on, offset=self.offset, tz=self.tz
-        )
+        return bind_periodic(domain, size=self.size, every=self.every, on=self.on, offset=self.offset, tz=self.tz)
 
 
 def _check(spec: Any) -> None:
@@ -211,9 +203,7 @@ def tumbling(size: Any, *, on: str | None = None, offset: Any = None, tz: str | 
     return Tumbling(size, on, offset, tz)
 
 
-def sliding(
-    size: Any, *, every: Any, on: str | None = None, offset: Any = None, tz: str | None = None
-) -> Sliding:
+def sliding(size: Any, *, every: Any, on: str | None = None, offset: Any = None, tz: str | None = None) -> Sliding:
     """Windows of `size` that start at every `every`: overlapping if it is shorter, with gaps if longer.
 
     With `size` in rows and `every` a duration (or a number on a column): the last rows at every tick.

@@ -81,9 +81,7 @@ class BracketScan(Discretizer):
         _store_open(state, groups[~over], pos[~over], time[~over])
         return Scanned(closed, np.union1d(begins, closing))
 
-    def _all_begins(
-        self, rows: KeyRuns, begins: Array, state: dict[str, Array]
-    ) -> tuple[Array, Array, Array, Array]:
+    def _all_begins(self, rows: KeyRuns, begins: Array, state: dict[str, Array]) -> tuple[Array, Array, Array, Array]:
         """(group, flat row, position, time) of windows open before and begun now, by group and position.
 
         Those open before count as begun at the row before the first of their key.

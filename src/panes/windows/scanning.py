@@ -58,9 +58,7 @@ def stops_of_begins(rows: KeyRuns, begin: Array, is_open: Array) -> Array:
     return stop
 
 
-def pair_up(
-    rows: KeyRuns, begin: Array, stop: Array, state: dict[str, Array], end: Array | None = None
-) -> Scanned:
+def pair_up(rows: KeyRuns, begin: Array, stop: Array, state: dict[str, Array], end: Array | None = None) -> Scanned:
     """Close the open window before each row in `stop`, open one at each row in `begin` (boolean per row).
 
     Every stop has a window to close, and windows don't overlap: the callers see to it. `end` holds the end of

@@ -139,9 +139,7 @@ class Session(Window):
 
     def __post_init__(self) -> None:
         if isinstance(self.gap, Rows):
-            raise QueryError(
-                f"gap={self.gap!r} must be a duration, a number or an expression: rows have no pauses"
-            )
+            raise QueryError(f"gap={self.gap!r} must be a duration, a number or an expression: rows have no pauses")
         if isinstance(self.gap, str) and not looks_like_duration(self.gap):
             expression(self.gap, "gap")
         else:
@@ -158,9 +156,7 @@ class Session(Window):
             gap = None if by_row is not None else domain.ticks(self.gap, argument="gap")
             return SessionScan(TIME, gap=gap, gap_column=by_row, columns=read)
         if by_row is None and not is_number(self.gap):
-            raise QueryError(
-                f"gap={self.gap!r} on the column {self.on!r} must be a number: it is no event time"
-            )
+            raise QueryError(f"gap={self.gap!r} on the column {self.on!r} must be a number: it is no event time")
         gap = None if by_row is not None else self.gap
         measure = Measure("column", self.on)
         return ColumnSessionScan(measure, gap=gap, gap_column=by_row, columns=(self.on, *read))

@@ -65,13 +65,9 @@ def measured(domain: TimeDomain, on: str | None, **sizes: Any) -> tuple[Measure,
     if on is not None:
         for argument, size in given.items():
             if not is_number(size):
-                raise QueryError(
-                    f"{argument}={size!r} on the column {on!r} must be a number: it is no event time"
-                )
+                raise QueryError(f"{argument}={size!r} on the column {on!r} must be a number: it is no event time")
         return Measure("column", on), tuple(sizes.values())
-    ticks = {
-        argument: domain.ticks(size, argument=argument, positive=False) for argument, size in given.items()
-    }
+    ticks = {argument: domain.ticks(size, argument=argument, positive=False) for argument, size in given.items()}
     return TIME, tuple(ticks.get(argument) for argument in sizes)
 
 

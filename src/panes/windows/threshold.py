@@ -63,9 +63,7 @@ class Threshold(Window):
         return call("threshold", self.predicate, min_rows=None if self.min_rows == 1 else self.min_rows)
 
     def bind(self, domain: TimeDomain) -> ThresholdScan:
-        return ThresholdScan(
-            ROWS, predicate=self.predicate, min_rows=self.min_rows, columns=(self.predicate,)
-        )
+        return ThresholdScan(ROWS, predicate=self.predicate, min_rows=self.min_rows, columns=(self.predicate,))
 
 
 def threshold(predicate: str, *, min_rows: int = 1) -> Threshold:

@@ -91,9 +91,7 @@ class DeterministicWindow(_UserWindow):
 
     def bind(self, domain: TimeDomain) -> UserDeterministicScan:
         timed = type(self).on_watermark is not DeterministicWindow.on_watermark
-        return UserDeterministicScan(
-            ROWS, window=self.resolve(domain), timed=timed, columns=tuple(self.columns)
-        )
+        return UserDeterministicScan(ROWS, window=self.resolve(domain), timed=timed, columns=tuple(self.columns))
 
 
 class FreeFormWindow(_UserWindow):
@@ -130,9 +128,7 @@ class UserFreeForm(FreeForm):
     def on_row(self, state: Any, row: Mapping[str, Any], position: int, time: int) -> tuple[int, bool]:
         expired = self.window.expire(state, row, position, time)
         if expired < 0:
-            raise QueryError(
-                f"{self.window!r}.expire returned {expired}: the number of rows can't be negative"
-            )
+            raise QueryError(f"{self.window!r}.expire returned {expired}: the number of rows can't be negative")
         return int(expired), bool(self.window.emit(state, row, position, time))
 
 
@@ -205,9 +201,7 @@ class UserContextFree(ContextFree):
                 return
             yield self._ends(value, edge)
             value = edge
-        raise QueryError(
-            f"{self.window!r}: no window ended within {_WALK} edges; set `reach` to the longest length"
-        )
+        raise QueryError(f"{self.window!r}: no window ended within {_WALK} edges; set `reach` to the longest length")
 
 
 def _array(values: list[Any]) -> Array:

@@ -66,9 +66,7 @@ class JsonLines(LineFormat):
         if not all(record.startswith(b"{") and record.endswith(b"}") for record in map(bytes.strip, records)):
             raise DataError("not one JSON object in a line")
         text.decode("utf-8")  # the fast reader lets broken UTF-8 through
-        options = pyarrow.json.ParseOptions(
-            explicit_schema=_as_text(schema), unexpected_field_behavior="ignore"
-        )
+        options = pyarrow.json.ParseOptions(explicit_schema=_as_text(schema), unexpected_field_behavior="ignore")
         table = _read_json(records, options)
         if len(table) != len(records):
             raise DataError("not one JSON object in a line")
@@ -114,9 +112,7 @@ class CsvLines(LineFormat):
         """Looks at the records that have a value for each column; the others will be rejected anyway."""
         return self._table(records, {}, skip=True).schema
 
-    def _table(
-        self, records: Sequence[bytes], kinds: dict[str, pa.DataType], *, skip: bool = False
-    ) -> pa.Table:
+    def _table(self, records: Sequence[bytes], kinds: dict[str, pa.DataType], *, skip: bool = False) -> pa.Table:
         return pyarrow.csv.read_csv(
             io.BytesIO(b"\n".join(records) + b"\n"),
             read_options=pyarrow.csv.ReadOptions(column_names=self.names, use_threads=False),
@@ -163,9 +159,7 @@ def _join_quoted(lines: list[bytes], rest: bytes) -> tuple[list[bytes], bytes]:
 def complete_types(inferred: pa.Schema) -> pa.Schema:
     """An inferred schema in canonical types; a column without any value is taken as text."""
     canonical = canonical_schema(inferred)
-    return pa.schema(
-        [pa.field(f.name, pa.string() if pa.types.is_null(f.type) else f.type) for f in canonical]
-    )
+    return pa.schema([pa.field(f.name, pa.string() if pa.types.is_null(f.type) else f.type) for f in canonical])
 
 
 def _is_object(record: bytes) -> bool:
@@ -185,9 +179,7 @@ def _read_json(records: Sequence[bytes], parse: pyarrow.json.ParseOptions | None
 def _as_text(schema: pa.Schema) -> pa.Schema:
     """Times are read as text first: with or without a zone, `conform` then takes both."""
     temporal = (pa.types.is_timestamp, pa.types.is_date)
-    return pa.schema(
-        [pa.field(f.name, pa.string() if any(t(f.type) for t in temporal) else f.type) for f in schema]
-    )
+    return pa.schema([pa.field(f.name, pa.string() if any(t(f.type) for t in temporal) else f.type) for f in schema])
 
 
 def _reason(error: Exception) -> str:

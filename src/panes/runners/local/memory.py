@@ -54,9 +54,7 @@ class IterableSource(Source):
         first = next(iterator, _NOTHING)
         if first is _NOTHING:
             if declared is None:
-                raise DataError(
-                    f"the {self._kind} given as data is empty, so its columns are not known; give schema="
-                )
+                raise DataError(f"the {self._kind} given as data is empty, so its columns are not known; give schema=")
             self.schema = declared
             return
         sparse = isinstance(first, list | tuple | dict)
@@ -105,8 +103,7 @@ def overridden(found: pa.Schema, declared: pa.Schema | None, *, sparse: bool = F
     missing = [name for name in declared.names if name not in found.names]
     if missing and len(found) and not sparse:
         raise DataError(
-            f"schema names the column {missing[0]!r}, which the data does not have; "
-            f"it has: {', '.join(found.names)}"
+            f"schema names the column {missing[0]!r}, which the data does not have; it has: {', '.join(found.names)}"
         )
     types = dict(zip(declared.names, declared.types, strict=True))
     fields = [pa.field(f.name, types.get(f.name, f.type)) for f in found]
@@ -120,7 +117,6 @@ def is_columns(data: dict[str, Any]) -> bool:
 def _batch(item: Any) -> Any:
     if not is_batch(item):
         raise DataError(
-            "the iterator given as data must yield tables, frames, dicts or lists of dicts; "
-            f"got {type(item).__name__}"
+            f"the iterator given as data must yield tables, frames, dicts or lists of dicts; got {type(item).__name__}"
         )
     return item

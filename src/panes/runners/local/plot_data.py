@@ -102,9 +102,7 @@ def picture(plan: QueryPlan, results: pa.Table, trace: Trace | None, late: int) 
     if not plan.stream.domain.integer:
         notes.append("times in UTC")
     title = f"{', '.join(plan.aggregation.outputs)} over {len(plan.windows)} windows{whose}"
-    return Picture(
-        plan.stream.domain, title, output or "", lanes, extract, whole, slices, trace, late, tuple(notes)
-    )
+    return Picture(plan.stream.domain, title, output or "", lanes, extract, whole, slices, trace, late, tuple(notes))
 
 
 @dataclass(frozen=True)
@@ -141,9 +139,7 @@ def _numeric_output(plan: QueryPlan, results: pa.Table) -> str | None:
     return None
 
 
-def _bounds(
-    plan: QueryPlan, results: pa.Table, label: str, output: str | None, trace: Trace | None
-) -> _Bounds:
+def _bounds(plan: QueryPlan, results: pa.Table, label: str, output: str | None, trace: Trace | None) -> _Bounds:
     """The windows of a label as given last, without those that were found to be none."""
     rows = results.filter(pc.equal(results["window"], label))
     if "void" in rows.column_names:
@@ -151,9 +147,7 @@ def _bounds(
     start, known = _ticks(rows["window_start"])
     end, closed = _ticks(rows["window_end"])
     last = (
-        trace.newest
-        if trace is not None and trace.newest is not None
-        else (end[closed].max() if closed.any() else 0)
+        trace.newest if trace is not None and trace.newest is not None else (end[closed].max() if closed.any() else 0)
     )
     end = np.where(closed, end, np.maximum(start, last))
     values = (

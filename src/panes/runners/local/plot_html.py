@@ -179,21 +179,15 @@ def _axes(grid: Any, picture: Picture, rows: int) -> None:
     whole = list(picture.moments(np.array(picture.whole)))
     extract = list(picture.moments(np.array(picture.extract)))
     grid.update_xaxes(range=whole, side="top", row=1, col=1)
-    grid.update_yaxes(
-        title_text=f"behind the newest<br>row, {picture.unit}", rangemode="tozero", row=1, col=1
-    )
+    grid.update_yaxes(title_text=f"behind the newest<br>row, {picture.unit}", rangemode="tozero", row=1, col=1)
     left, right = grid.get_subplot(2, 1).xaxis.plotly_name, grid.get_subplot(2, 2).xaxis.plotly_name
     for row in range(2, rows + 1):
         last = row == rows
-        grid.update_xaxes(
-            range=extract, matches=left.replace("axis", ""), showticklabels=last, row=row, col=1
-        )
+        grid.update_xaxes(range=extract, matches=left.replace("axis", ""), showticklabels=last, row=row, col=1)
         grid.update_xaxes(range=whole, matches=right.replace("axis", ""), showticklabels=last, row=row, col=2)
         if row > 2:
             lane = picture.lanes[row - 3]
-            grid.update_yaxes(
-                range=[-lane.levels + 0.4, 0.6], showticklabels=False, showgrid=False, row=row, col=1
-            )
+            grid.update_yaxes(range=[-lane.levels + 0.4, 0.6], showticklabels=False, showgrid=False, row=row, col=1)
             grid.update_yaxes(side="right", nticks=4, tickfont={"size": 9}, row=row, col=2)
             small = "<br>".join(part for part in (shortened(lane.spec), lane.note) if part)
             _label(grid, f"{lane.label}<br><span style='font-size:10px'>{small}</span>", row)

@@ -97,9 +97,7 @@ def _disorder(axes: Any, picture: Picture) -> None:
     )
     at, lag = trace.lag()
     if len(at):
-        axes.plot(
-            picture.moments(at), picture.seconds(lag), color="#202124", linewidth=1.2, label="watermark"
-        )
+        axes.plot(picture.moments(at), picture.seconds(lag), color="#202124", linewidth=1.2, label="watermark")
     late, behind = trace.late()
     more = f" ({len(late):,} of {trace.late_rows:,} drawn)" if len(late) < trace.late_rows else ""
     if len(late):

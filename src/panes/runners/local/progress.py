@@ -17,9 +17,7 @@ EVERY_SECONDS = 0.25
 class ProgressBar:
     """Shows how far a run is. `wanted`: True, False, or None for "if it takes long and someone looks"."""
 
-    def __init__(
-        self, total: int | None, wanted: bool | None, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, total: int | None, wanted: bool | None, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._total = total
         self._clock = clock
         self._on = sys.stderr.isatty() if wanted is None else bool(wanted)

@@ -32,9 +32,7 @@ def make_operator(
 class Run:
     """One run of a query over its data."""
 
-    def __init__(
-        self, plan: QueryPlan, source: Source, *, progress: bool | None = None, trace: bool = False
-    ) -> None:
+    def __init__(self, plan: QueryPlan, source: Source, *, progress: bool | None = None, trace: bool = False) -> None:
         self.plan = plan
         self.operator = make_operator(plan)
         self.rejects = Rejects()
@@ -96,9 +94,7 @@ class Run:
         late = self.operator.metrics["rows_late"] + self.rejects.count
         reached = self.operator.watermark
         domain = self.plan.stream.domain
-        shown = (
-            "-" if abs(reached) > 2**62 else str(reached if domain.integer else domain.to_datetime(reached))
-        )
+        shown = "-" if abs(reached) > 2**62 else str(reached if domain.integer else domain.to_datetime(reached))
         return f"watermark {shown}, {self._results:,} results, {late:,} late"
 
 

@@ -69,11 +69,7 @@ class SocketSource(Source):
         due = time.monotonic() + self._wait
         while True:
             left = due - time.monotonic() if parts else self._timeout
-            data = (
-                None
-                if parts and left is not None and left <= 0
-                else self._receive(connection, left, bool(parts))
-            )
+            data = None if parts and left is not None and left <= 0 else self._receive(connection, left, bool(parts))
             if data:
                 if not parts:
                     due = time.monotonic() + self._wait
