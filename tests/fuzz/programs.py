@@ -93,8 +93,8 @@ def random_rows(rng: Random, base: int, scale: int, types: dict[str, str], laten
     jumps = rng.choice(((1,), (0, 1, 1, 2), (0, 1, 1, 1, 2, 3, 5, 12), (0, 0, 0, 1)))
     with_nan = random() < 0.03
     makers = {c: MAKE[c] for c in types if c != "m"}
-    # a correction may come between rows whose order is settled, so there the measure follows time alone
-    measure_of_time = lateness is not None
+    # a correction may come between rows whose order is settled, so there the measure mostly follows time alone
+    measure_of_time = lateness is not None and rng.random() < 0.7
     rows: list[Data] = []
     now = base + int(random() * 4) * scale
     for i in range(3 + int(random() ** 1.5 * 34)):

@@ -170,12 +170,18 @@ class Oracle:
         insort(self.rows.setdefault(key, []), row, key=lambda r: (r.time, r.seq))
 
     def _check_measures(self, key: Key) -> None:
-        """Rows behind the watermark whose measure is below that of the row before them leave the query."""
+        """Rows behind the watermark whose measure is below that of the row before them leave the query.
+
+        So do late ones whose measure is above that of the row after them, which was settled before.
+        """
         kept: Rows = []
         checked = self.checked.setdefault(key, set())
-        for row in self.rows[key]:
+        rows = self.rows[key]
+        for i, row in enumerate(rows):
             new = row.time <= self.watermark and row.seq not in checked
-            if new and kept and any(row.data[c] < kept[-1].data[c] for c in self.measures):
+            after = next((r for r in rows[i + 1 :] if r.seq in checked), row) if new else row
+            back = new and any(row.data[c] > after.data[c] for c in self.measures)
+            if back or (new and kept and any(row.data[c] < kept[-1].data[c] for c in self.measures)):
                 self.late.append(Late(row.seq, row.data, MEASURE_BACK))
                 continue
             if new:

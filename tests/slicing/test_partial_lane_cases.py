@@ -166,7 +166,10 @@ JUMPS = {
     "an hour apart": (np.arange(5000) * 3600 * SECOND, [sliding(60 * SECOND, SECOND), tumbling(SECOND)]),
     "short and long": (np.arange(20_000) * 3600 * SECOND, [tumbling(SECOND), tumbling(365 * 86400 * SECOND)]),
     "1970 and 2200": (np.array([0, 0, 7_258_118_400 * SECOND]), [tumbling(SECOND), sliding(9 * SECOND, SECOND)]),
-    "before 1970": (np.array([-(10**18), -5, 10**18]), [tumbling(SECOND), Cumulating(TIME, step=SECOND, size=60 * SECOND)]),
+    "before 1970": (
+        np.array([-(10**18), -5, 10**18]),
+        [tumbling(SECOND), Cumulating(TIME, step=SECOND, size=60 * SECOND)],
+    ),
     "other kinds": (
         np.arange(300) * 3600 * SECOND,
         [Cumulating(TIME, step=SECOND, size=60 * SECOND), LandmarkWindows(TIME, start=10 * SECOND, every=SECOND)],

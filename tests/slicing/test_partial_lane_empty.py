@@ -52,7 +52,7 @@ class Naive:
                     if before is None or before[1] != count:
                         revision = 0 if before is None else before[0] + 1
                         self.known[label, key, window] = (revision, count)
-                        out[key, label, *window, revision, False, (count,)] += 1
+                        out[(key, label, *window, revision, False, (count,))] += 1
         self.watermark = watermark
         return out
 

@@ -115,7 +115,8 @@ class BoundExtreme(Fieldwise):
         values, groups = present_rows(rows.columns[0], groups)
         best, some = self.empty(n).fields
         if len(groups) < SMALL:
-            self.parts[0].ufunc.at(best, groups, values)
+            with np.errstate(invalid="ignore"):  # NaN is a value like others here
+                self.parts[0].ufunc.at(best, groups, values)
             some[groups] = True
         else:
             from panes.aggregates import kernels

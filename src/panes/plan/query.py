@@ -18,6 +18,7 @@ from panes.plan.aggregation import Aggregation, compile_aggregates
 from panes.plan.batches import conform
 from panes.plan.expressions import Scope
 from panes.plan.scalars import Scalars
+from panes.slicing.measures import measure_dtype
 from panes.slicing.spec import OperatorSpec
 from panes.units import TimeDomain
 from panes.windows.base import Bound, Window
@@ -132,6 +133,9 @@ def plan_query(
             scalars = scalars.including(bound[-1][1].columns)
         except QueryError as error:
             raise type(error)(f"window {label!r}: {error}") from error
+    for label, found in bound:
+        if found.measure.column is not None:
+            measure_dtype(label, found.measure.column, scalars.types[found.measure.column])
     aggregation = compile_aggregates(outputs, stream.scope)
     everything = Scalars(stream.scope, {**scalars.wanted, **aggregation.inputs})
     return QueryPlan(stream, tuple(windows.items()), tuple(bound), aggregation, everything, emit_empty)

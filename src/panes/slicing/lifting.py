@@ -17,7 +17,7 @@ from panes.aggregates.fieldwise import Fieldwise
 from panes.slicing.edge_cache import EdgeCache
 from panes.slicing.key_index import IntIndex, use_kernels
 from panes.slicing.lane import Agg, Rows
-from panes.slicing.store import segments
+from panes.slicing.store import order_by, segments
 from panes.windows.base import NEVER
 
 Array = np.ndarray
@@ -221,7 +221,7 @@ class AtomLifter:
         """Through sorting: for small batches, and for keys and slices too many to have a place each."""
         slots = np.zeros(len(rows), np.int64) if rows.slots is None else rows.slots
         index = np.zeros(len(rows), np.int64) if placed is None else placed.per_row()
-        order = np.lexsort((rows.times, index, slots))
+        order = order_by(slots, index, rows.times)
         times, slots, index = rows.times[order], slots[order], index[order]
         deadlines = deadlines[:, order]
         group = np.cumsum((slots != np.roll(slots, 1)) | (index != np.roll(index, 1)))

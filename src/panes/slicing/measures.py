@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+import pyarrow as pa
 
+from panes.errors import QueryError
 from panes.slicing.key_state import KeyState
 from panes.slicing.lane import Rows
 
@@ -17,6 +19,15 @@ OUT_OF_RANGE = "measure out of range"
 BACK = "measure went back"
 
 Limits = Mapping[str, tuple[float, float]]
+
+
+def measure_dtype(label: str, name: str, kind: pa.DataType) -> np.dtype:
+    """How slices keep the values of a column measure; QueryError if they are no numbers."""
+    if pa.types.is_floating(kind):
+        return np.dtype(np.float64)
+    if pa.types.is_integer(kind) or pa.types.is_timestamp(kind):
+        return np.dtype(np.int64)
+    raise QueryError(f"window {label!r}: on={name!r} must be a number, so that it can advance; it is {kind}")
 
 
 def broken(rows: Rows, dimensions: Mapping[str, np.dtype], limits: Limits, keys: KeyState) -> list[tuple[Array, str]]:

@@ -21,6 +21,7 @@ from panes.slicing.checkpoint import restore, snapshot
 from panes.slicing.keys import KeyDirectory
 from panes.slicing.lane import Query, Results, Rows
 from panes.slicing.ledger import BAD_GAP, NULL_TIME, OUT_OF_RANGE, TOO_LATE, LateLedger
+from panes.slicing.measures import measure_dtype
 from panes.slicing.partial_lane import PartialLane
 from panes.slicing.raw_rows import RawRows
 from panes.slicing.results import Result, ResultBuilder
@@ -102,15 +103,8 @@ class SliceOperator:
 
     def _dimensions(self, queries: Sequence[Query]) -> dict[str, np.dtype]:
         """Column measures in use, as expressions, with the type their values have in slices."""
-        found = {}
-        for query in queries:
-            name = query.window.measure.column
-            if name is not None:
-                kind = self._expressions.types[name]
-                if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_timestamp(kind)):
-                    raise QueryError(f"on={name!r} of window {query.label!r} must be a number: it is {kind}")
-                found[name] = np.dtype(np.float64 if pa.types.is_floating(kind) else np.int64)
-        return found
+        columns = [(q.label, q.window.measure.column) for q in queries if q.window.measure.column is not None]
+        return {name: measure_dtype(label, name, self._expressions.types[name]) for label, name in columns}
 
     def _plan_changed(self) -> None:
         labels = {q.number: q.label for q in self._queries}

@@ -17,7 +17,7 @@ from panes.aggregates.base import Cells
 from panes.slicing.cell_bank import cell_bank
 from panes.slicing.lane import Agg
 from panes.slicing.lifting import running_max
-from panes.slicing.store import segments
+from panes.slicing.store import order_by, segments
 from panes.windows.base import ALWAYS, NEVER
 
 Array = np.ndarray
@@ -189,7 +189,7 @@ class SessionStore:
         late = self.end < watermark
         ids = np.flatnonzero(is_open & late)
         self._next = int(self.end[is_open & ~late].min(initial=NEVER))
-        return ids[np.lexsort((self.slot[ids], self.first[ids], self.end[ids]))]
+        return ids[order_by(self.end[ids], self.first[ids], self.slot[ids])]
 
     def cells(self, ids: Array) -> tuple[Cells, ...]:
         return tuple(b.take(ids) for b in self._banks)
@@ -227,7 +227,7 @@ class SessionStore:
         if slots is not None:
             there &= np.isin(self.slot, slots)
         ids = np.flatnonzero(there)
-        return ids[np.lexsort((self.first[ids], self.slot[ids]))]
+        return ids[order_by(self.slot[ids], self.first[ids])]
 
     def load(self, pieces: Pieces, given: Array) -> None:
         """Take sessions of keys that have none here, by slot and time."""
@@ -268,7 +268,7 @@ class SessionStore:
 
 def _runs(slots: Array, first: Array, end: Array) -> tuple[Array, Array, Array]:
     """Order by slot, then time; in that order, where a session begins, and the largest end so far of each slot."""
-    order = np.lexsort((first, slots))
+    order = order_by(slots, first)
     slots, first = slots[order], first[order]
     reach = running_max(end[order], np.cumsum(slots != np.roll(slots, 1)))
     cut = np.ones(len(slots), bool)

@@ -193,4 +193,4 @@ def _order(owner: Array, slots: Array) -> Array:
     groups = (int(owner[-1]) + 1) * span
     if groups <= _SPARSE_GROUPS * len(slots) + 1024:
         return sort_by_group(owner * span + slots, groups)[0]
-    return np.lexsort((slots, owner))
+    return np.lexsort((slots, owner))  # stable: cells of a key stay in the order of their slices
