@@ -36,10 +36,11 @@ def check_laws(
 
     >>> import panes as pn
     >>> difference = pn.aggregate("x", lift=float, combine=lambda a, b: a - b, lower=float)
-    >>> check_laws(difference, [1.0, 2.0, 3.0])
-    Traceback (most recent call last):
-        ...
-    AssertionError: aggregate(x) is not associative: ...
+    >>> try:
+    ...     check_laws(difference, [1.0, 2.0, 3.0])
+    ... except AssertionError as error:
+    ...     print(str(error).split(":")[0])
+    aggregate(x) is not associative
     """
     try:
         from hypothesis import HealthCheck, given, settings
