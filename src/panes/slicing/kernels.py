@@ -16,12 +16,50 @@ _ONE = np.uint64(1)
 
 
 @njit(cache=True)
+def intern_narrow(values: Array, begin: int, words: Array, shift: int, limit: int, names: Array, n: int,
+                  out: Array) -> tuple[int, int]:  # fmt: skip
+    """Look integers of 32 bits up in a table of words (integer << 32 | code, or -1: empty).
+
+    New ones get the codes n, n + 1, ... Stops at an integer that is wider, or new when there are `limit` codes.
+    Returns (rows done, codes given).
+    """
+    mask = np.uint64(len(words) - 1)
+    down = np.uint64(shift)
+    for i in range(begin, len(values)):
+        value = values[i]
+        at = (np.uint64(value) * _GOLDEN) >> down
+        word = words[at]
+        while word == -1 or word >> 32 != value:
+            if word == -1:
+                if n >= limit or value < -(1 << 31) or value >= 1 << 31:
+                    return i, n
+                word = value << 32 | n
+                words[at] = word
+                names[n] = value
+                n += 1
+                break
+            at = (at + _ONE) & mask
+            word = words[at]
+        out[i] = word & 0xFFFFFFFF
+    return len(values), n
+
+
+@njit(cache=True)
+def insert_narrow(values: Array, first_code: int, words: Array, shift: int) -> None:
+    """Put integers that are not in the table yet, with codes first_code, first_code + 1, ..."""
+    mask = np.uint64(len(words) - 1)
+    down = np.uint64(shift)
+    for i in range(len(values)):
+        at = (np.uint64(values[i]) * _GOLDEN) >> down
+        while words[at] != -1:
+            at = (at + _ONE) & mask
+        words[at] = values[i] << 32 | (first_code + i)
+
+
+@njit(cache=True)
 def intern(values: Array, begin: int, keys: Array, codes: Array, shift: int, limit: int, names: Array, n: int,
            out: Array) -> tuple[int, int]:  # fmt: skip
-    """Look values up in an open-addressing table, giving new ones the codes n, n + 1, ...
-
-    Stops when the table holds `limit` codes and a new value comes: returns (rows done, codes given).
-    """
+    """The same for integers of any width, in a table of keys and codes (-1: empty)."""
     mask = np.uint64(len(keys) - 1)
     down = np.uint64(shift)
     for i in range(begin, len(values)):
@@ -48,7 +86,7 @@ def intern(values: Array, begin: int, keys: Array, codes: Array, shift: int, lim
 
 @njit(cache=True)
 def insert(values: Array, first_code: int, keys: Array, codes: Array, shift: int) -> None:
-    """Put values that are not in the table yet, with codes first_code, first_code + 1, ..."""
+    """Put integers that are not in the table yet, with codes first_code, first_code + 1, ..."""
     mask = np.uint64(len(keys) - 1)
     down = np.uint64(shift)
     for i in range(len(values)):

@@ -19,6 +19,8 @@ from pyarrow import types as pt
 from panes.aggregates.columns import arrow_from_values, column_from_arrow
 from panes.aggregates.types import kind_of, plain, storage_of
 from panes.errors import QueryError
+from panes.slicing import memory
+from panes.slicing.int_table import IntTable
 
 Array = np.ndarray
 
@@ -26,8 +28,6 @@ Array = np.ndarray
 LARGE = 2048
 _LARGE_ONCE_LOADED = 256
 _NONE = -1
-_SMALLEST = 1 << 12
-_ROOMY = 1 << 16
 
 
 def use_kernels(rows: int) -> bool:
@@ -43,19 +43,15 @@ class IntIndex:
         self._n = 0
         self._unnamed = _NONE  # the code that stands for null, if it was given
         self._dict: dict[int, int] = {}
-        self._dict_n = 0  # codes known to the dict, and to the table
-        self._table_n = 0
-        self._keys = np.empty(0, np.int64)
-        self._codes = np.empty(0, np.int32)
-        self._limit = 0  # codes the table may hold
-        self._shift = 0
+        self._dict_n = 0  # codes known to the dict
+        self._table = IntTable()
 
     def __len__(self) -> int:
         return self._n
 
     @property
     def nbytes(self) -> int:
-        return self._names.nbytes + self._keys.nbytes + self._codes.nbytes + 100 * len(self._dict)
+        return self._names.nbytes + self._table.nbytes + 100 * len(self._dict)
 
     def codes(self, values: Array) -> Array:
         """The code of each value."""
@@ -108,49 +104,18 @@ class IntIndex:
         return out
 
     def _by_table(self, values: Array) -> Array:
-        from panes.slicing import kernels
-
         values = np.ascontiguousarray(values)
-        if not len(self._keys):
-            self._rebuild_table(_table_size(self._n))
-        for first, names in self._unindexed(self._table_n):
-            if first + len(names) > self._limit:
-                self._rebuild_table(_table_size(self._n))
-                break
-            kernels.insert(names, first, self._keys, self._codes, self._shift)
-        self._table_n = self._n
-        out = np.empty(len(values), np.int64)
+        table = self._table
+        if table.known < self._n or not table.limit:
+            table.learn(self._unindexed(table.known), self._unindexed(0), self._n)
+        out = memory.empty(len(values))
         done = 0
         while True:
-            self._room(min(len(values) - done, max(self._limit - self._n, 1)))
-            limit = min(self._limit, len(self._names))
-            done, self._n = kernels.intern(
-                values, done, self._keys, self._codes, self._shift, limit, self._names, self._n, out
-            )
-            self._table_n = self._n
+            self._room(min(len(values) - done, max(table.limit - self._n, 1)))
+            done, self._n = table.lookup(values, done, self._names, self._n, out)
             if done == len(values):
                 return out
-            if self._n >= self._limit:
-                self._rebuild_table(_table_size(self._n + 1))
-
-    def _rebuild_table(self, size: int) -> None:
-        from panes.slicing import kernels
-
-        self._keys = np.zeros(size, np.int64)
-        self._codes = np.full(size, _NONE, np.int32)
-        self._shift = 64 - (size.bit_length() - 1)
-        self._limit = size // 8 if size <= _ROOMY else size // 2
-        for first, names in self._unindexed(0):
-            kernels.insert(names, first, self._keys, self._codes, self._shift)
-        self._table_n = self._n
-
-
-def _table_size(codes: int) -> int:
-    """Small tables are kept almost empty, for one probe per lookup; large ones half full, to stay in the cache."""
-    size = _SMALLEST
-    while codes > (size // 8 if size <= _ROOMY else size // 2):
-        size *= 2
-    return size
+            table.rebuild(self._unindexed(0), self._n + 1, coming=int(values[done]))
 
 
 class ColumnIndex(ABC):

@@ -14,6 +14,7 @@ import numpy as np
 
 from panes.aggregates.base import Cells
 from panes.aggregates.fieldwise import Fieldwise
+from panes.slicing import memory
 from panes.slicing.edge_cache import EdgeCache
 from panes.slicing.key_index import IntIndex, use_kernels
 from panes.slicing.lane import Agg, Rows
@@ -83,7 +84,7 @@ def place(rows: Rows, edges: EdgeCache, lo: int, hi: int) -> Placed:
     if use_kernels(len(times)):
         from panes.slicing import kernels
 
-        index = np.empty(len(times), np.int64)
+        index = memory.empty(len(times))
         if len(starts) <= 5:
             a, b, c, d = (*starts[1:].tolist(), NEVER, NEVER, NEVER, NEVER)[:4]
             kernels.locate_few(times, a, b, c, d, index)
@@ -124,7 +125,7 @@ def _cells_met(rows: Rows, placed: Placed, keys: int) -> Array:
         return placed.per_row() * keys + slots
     from panes.slicing import kernels
 
-    groups = np.empty(len(rows), np.int64)
+    groups = memory.empty(len(rows))
     if placed.offsets is not None:
         kernels.group_segments(placed.offsets, slots, keys, groups)
     else:
@@ -264,8 +265,8 @@ class AtomLifter:
         else:
             groups = placed.per_row() * keys + slots
             latest, base = np.full(len(placed.starts) * keys, -1, np.int64), 0
-        atom, group, first, last = (np.empty(n, np.int64) for _ in range(4))
-        reach = np.empty((len(deadlines), n), np.int64)
+        atom, group, first, last = (memory.empty(n) for _ in range(4))
+        reach = memory.empty(len(deadlines) * n).reshape(-1, n)
         count, met = kernels.atoms(rows.times, groups, deadlines, latest, base, atom, group, first, last, reach)
         if placed is None:
             self._base += count

@@ -15,6 +15,7 @@ import numpy as np
 
 from panes.aggregates.base import BoundAggregate, Cells
 from panes.aggregates.fieldwise import Fieldwise
+from panes.slicing import memory
 from panes.slicing.ring import Ring
 
 Array = np.ndarray
@@ -57,7 +58,7 @@ class Picks:
 
     @cached_property
     def all_slots(self) -> Array:
-        return self.slots[0] if len(self.slots) == 1 else np.concatenate(self.slots)
+        return memory.concatenate(self.slots)
 
 
 def plan(ring: Ring, start: Array, end: Array) -> Plan:
@@ -121,7 +122,7 @@ def _picked(cells: Sequence[Cells], picks: Picks) -> Cells:
     counts = picks.counts
     columns = []
     for fields in zip(*(c.fields for c in cells)):
-        out = np.empty(counts.sum(), fields[0].dtype)
+        out = memory.empty(int(counts.sum()), fields[0].dtype)
         at = 0
         for window, slots in zip(picks.window, picks.slots):
             place, field = out[at : at + len(slots)], fields[window]
@@ -140,7 +141,7 @@ def _summed(field: Array, width: int, plan: Plan, picks: Picks) -> Array:
 
     stops = np.cumsum(picks.counts)
     places = stops - picks.counts
-    out = np.empty(len(picks.all_slots), field.dtype)
+    out = memory.empty(len(picks.all_slots), field.dtype)
     first: dict[int, int] = {}
     for w, window in enumerate(picks.window):
         first.setdefault(window, w)
