@@ -16,16 +16,16 @@ def check(program: Program, seed: int) -> None:
         assert a == b, f"seed {seed}, step {i} {program.steps[i][0]}: extra {a - b}, missing {b - a}"
 
 
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", range(6))
 def test_lane_agrees_with_the_oracle(block: int) -> None:
-    for seed in range(1000 * block, 1000 * block + 40):
+    for seed in range(1000 * block, 1000 * block + 30):
         check(random_program(random.Random(seed)), seed)
 
 
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", range(3))
 def test_compiled_loops_agree_with_the_oracle(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_index, "LARGE", 1)
-    for seed in range(1000 * block + 500, 1000 * block + 530):
+    for seed in range(1000 * block + 500, 1000 * block + 520):
         check(random_program(random.Random(seed)), seed)
 
 

@@ -63,9 +63,9 @@ class Naive:
         return {b[:2]: len(r) for b, r in due_windows(spec, rows, watermark).items()}
 
 
-@pytest.mark.parametrize("block", range(5))
+@pytest.mark.parametrize("block", range(3))
 def test_windows_without_rows_are_given_too(block: int) -> None:
-    for seed in range(100 * block, 100 * block + 25):
+    for seed in range(100 * block, 100 * block + 20):
         rng = random.Random(seed)
         windows: dict[str, tuple[Any, ...]] = {}
         for i in range(rng.randint(1, 2)):

@@ -128,10 +128,10 @@ def test_late_rows_do_not_correct_what_an_added_window_never_gave() -> None:
     assert sorted((r[1], r[4]) for r in runner.rows(at(33))) == [("a", 1), ("b", 1)]
 
 
-@pytest.mark.parametrize("block", range(6))
+@pytest.mark.parametrize("block", range(4))
 def test_random_changes(block: int) -> None:
     """Windows that begin after all rows seen when they were added must be given; any other given must be right."""
-    for seed in range(100 * block, 100 * block + 25):
+    for seed in range(100 * block, 100 * block + 20):
         rng = random.Random(seed)
         program = Program(
             {f"w{i}": random_window(rng) for i in range(2)},
