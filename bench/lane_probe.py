@@ -20,7 +20,7 @@ from panes import aggregates
 from panes.aggregates.base import Column
 from panes.slicing.keys import KeyDirectory
 from panes.slicing.lane import Agg, Query, Rows
-from panes.slicing.partial_lane import PartialLane
+from panes.slicing.partials.partial_lane import PartialLane
 from panes.windows.base import TIME, Bound
 from panes.windows.periodic import Periodic
 from panes.windows.session import SessionScan

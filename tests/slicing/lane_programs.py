@@ -19,7 +19,7 @@ from panes.aggregates.base import Column
 from panes.aggregates.columns import column_from_arrow
 from panes.slicing.keys import KeyDirectory
 from panes.slicing.lane import Agg, Query, Results, Rows
-from panes.slicing.partial_lane import PartialLane
+from panes.slicing.partials.partial_lane import PartialLane
 from panes.windows.base import ALWAYS, TIME, Bound
 from panes.windows.cumulate import Cumulating
 from panes.windows.landmark import FixedWindow, LandmarkWindows

@@ -13,11 +13,11 @@ import pytest
 
 from panes import aggregates
 from panes.aggregates.base import Column
-from panes.slicing import row_fold
-from panes.slicing.dense_store import DenseStore
 from panes.slicing.lane import Agg, Query, Rows
-from panes.slicing.partial_lane import PartialLane
-from panes.slicing.slice_side import SliceSide
+from panes.slicing.partials import row_fold
+from panes.slicing.partials.dense_store import DenseStore
+from panes.slicing.partials.partial_lane import PartialLane
+from panes.slicing.partials.slice_side import SliceSide
 from panes.windows.base import TIME, Bound
 from panes.windows.cumulate import Cumulating
 from panes.windows.landmark import LandmarkWindows

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from panes.slicing.operator import SliceOperator
-from panes.slicing.row_lane import RowLane
+from panes.slicing.rows.row_lane import RowLane
 from panes.slicing.spec import MANUAL, OperatorSpec
 from panes.slicing.window_set import WindowSet
 from panes.slicing.workload import Workload

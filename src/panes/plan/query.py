@@ -18,7 +18,7 @@ from panes.plan.aggregation import Aggregation, compile_aggregates
 from panes.plan.batches import conform
 from panes.plan.expressions import Scope
 from panes.plan.scalars import Scalars
-from panes.slicing.measures import measure_dtype
+from panes.slicing.rows.measures import measure_dtype
 from panes.slicing.spec import OperatorSpec
 from panes.units import TimeDomain
 from panes.windows.base import Bound, Window

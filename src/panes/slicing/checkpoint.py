@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from panes.errors import QueryError, SnapshotMismatch
-from panes.slicing import row_lane_state
 from panes.slicing.keys import KEY_GROUPS
-from panes.slicing.row_lane import RowLane
+from panes.slicing.rows import row_lane_state
+from panes.slicing.rows.row_lane import RowLane
 from panes.state.snapshot import pack, unpack
 from panes.windows.codec import window_from_json, window_to_json
 

@@ -21,12 +21,12 @@ from panes.slicing.checkpoint import restore, snapshot
 from panes.slicing.keys import KeyDirectory
 from panes.slicing.lane import Query, Results, Rows
 from panes.slicing.ledger import BAD_GAP, NULL_TIME, OUT_OF_RANGE, TOO_LATE, LateLedger
-from panes.slicing.measures import measure_dtype
-from panes.slicing.partial_lane import PartialLane
+from panes.slicing.partials.partial_lane import PartialLane
 from panes.slicing.raw_rows import RawRows
 from panes.slicing.results import Result, ResultBuilder
 from panes.slicing.row_buffer import RowBuffer
-from panes.slicing.row_lane import RowLane
+from panes.slicing.rows.measures import measure_dtype
+from panes.slicing.rows.row_lane import RowLane
 from panes.slicing.spec import MANUAL, OperatorSpec
 from panes.slicing.workload import Workload, analyse, order_free
 from panes.windows.base import ALWAYS, NEVER, Bound, Window

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from panes.slicing.key_state import KeyState
 from panes.slicing.lane import NO_TIME, Query, with_nan
-from panes.slicing.slice_table import SliceIndex, SliceTable
+from panes.slicing.rows.key_state import KeyState
+from panes.slicing.rows.slice_table import SliceIndex, SliceTable
 from panes.slicing.window_set import WindowSet
 from panes.windows.base import ALWAYS, NEVER, ROWS, TIME, Closed, CountBack, Measure
 

@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 
 from panes.aggregates.base import Cells, Column
-from panes.slicing.due import Due, DueFinder
-from panes.slicing.key_state import KeyState, horizons
 from panes.slicing.lane import Agg, Query, Rows
-from panes.slicing.range_fold import lower_ranges
-from panes.slicing.slice_table import SliceTable
+from panes.slicing.rows.due import Due, DueFinder
+from panes.slicing.rows.key_state import KeyState, horizons
+from panes.slicing.rows.range_fold import lower_ranges
+from panes.slicing.rows.slice_table import SliceTable
 from panes.slicing.window_set import WindowSet
 from panes.windows.base import (
     ALWAYS,

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from panes.slicing.edge_cache import step_of
 from panes.slicing.lane import Query
+from panes.slicing.partials.edge_cache import step_of
 from panes.slicing.window_set import WindowSet
 from panes.windows.base import ALWAYS, NEVER, TIME, Array, ContextFree
 from panes.windows.grid import check_count

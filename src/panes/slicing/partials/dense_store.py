@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from panes.aggregates.base import BoundAggregate, Cells
-from panes.slicing.ring import Ring
-from panes.slicing.row_fold import Picks, picked, plan, presence
-from panes.slicing.store import Answers, CellList, fold_equal, spread
+from panes.slicing.partials.ring import Ring
+from panes.slicing.partials.row_fold import Picks, picked, plan, presence
+from panes.slicing.partials.store import Answers, CellList, fold_equal, spread
 
 Array = np.ndarray
 

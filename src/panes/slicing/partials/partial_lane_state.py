@@ -15,14 +15,14 @@ import pyarrow as pa
 from panes.aggregates.base import Cells
 from panes.aggregates.codec import cells_from_arrow, cells_to_arrow
 from panes.errors import SnapshotMismatch
-from panes.slicing.session_store import GIVEN, Pieces
-from panes.slicing.slice_side import Admission
-from panes.slicing.store import CellList
+from panes.slicing.partials.session_store import GIVEN, Pieces
+from panes.slicing.partials.slice_side import Admission
+from panes.slicing.partials.store import CellList
 from panes.windows.base import ALWAYS
 
 if TYPE_CHECKING:
     from panes.slicing.lane import Agg
-    from panes.slicing.partial_lane import PartialLane
+    from panes.slicing.partials.partial_lane import PartialLane
 
 Array = np.ndarray
 

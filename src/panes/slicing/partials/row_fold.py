@@ -16,7 +16,7 @@ import numpy as np
 from panes.aggregates.base import BoundAggregate, Cells
 from panes.aggregates.fieldwise import Fieldwise
 from panes.slicing import memory
-from panes.slicing.ring import Ring
+from panes.slicing.partials.ring import Ring
 
 Array = np.ndarray
 

@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 from panes.errors import QueryError
-from panes.slicing.due import Due
-from panes.slicing.given import Given, diff
 from panes.slicing.lane import Agg, Query, Results, Rows
-from panes.slicing.measures import BACK, NULL, OUT_OF_RANGE, broken
-from panes.slicing.ordered import Found, OrderedSlicer
-from panes.slicing.reorder import ReorderBuffer, by_time, concat_rows
+from panes.slicing.rows.due import Due
+from panes.slicing.rows.given import Given, diff
+from panes.slicing.rows.measures import BACK, NULL, OUT_OF_RANGE, broken
+from panes.slicing.rows.ordered import Found, OrderedSlicer
+from panes.slicing.rows.reorder import ReorderBuffer, by_time, concat_rows
 from panes.windows.base import ALWAYS, NEVER
 from panes.windows.session import SessionScan
 

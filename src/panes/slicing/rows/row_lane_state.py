@@ -15,13 +15,13 @@ import pyarrow as pa
 
 from panes.aggregates.codec import cells_from_arrow, cells_to_arrow
 from panes.aggregates.columns import arrow_from_values, column_from_arrow
-from panes.slicing.given import Record
-from panes.slicing.key_state import KEY_COLUMNS, KeyState
 from panes.slicing.lane import Rows
-from panes.slicing.ordered import OrderedSlicer
-from panes.slicing.reorder import ReorderBuffer, concat_rows
-from panes.slicing.row_lane import RowLane
-from panes.slicing.slice_table import SliceTable
+from panes.slicing.rows.given import Record
+from panes.slicing.rows.key_state import KEY_COLUMNS, KeyState
+from panes.slicing.rows.ordered import OrderedSlicer
+from panes.slicing.rows.reorder import ReorderBuffer, concat_rows
+from panes.slicing.rows.row_lane import RowLane
+from panes.slicing.rows.slice_table import SliceTable
 
 Array = np.ndarray
 PICKLED = ".pickled"

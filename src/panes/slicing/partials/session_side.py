@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from panes.errors import QueryError
 from panes.slicing.lane import Agg, Query, Results, Rows
-from panes.slicing.lane_results import corrections, first_results, join, no_results
-from panes.slicing.lifting import Atoms
-from panes.slicing.revisions import Revisions
-from panes.slicing.session_store import GIVEN, SessionStore
+from panes.slicing.partials.lane_results import corrections, first_results, join, no_results
+from panes.slicing.partials.lifting import Atoms
+from panes.slicing.partials.revisions import Revisions
+from panes.slicing.partials.session_store import GIVEN, SessionStore
 from panes.windows.base import ALWAYS, NEVER
 from panes.windows.session import SessionScan
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from panes.aggregates.base import BoundAggregate, Cells
 from panes.aggregates.segments import sort_by_group
-from panes.slicing.cell_table import Buffer, CellTable
-from panes.slicing.store import Answers, CellList, fold_equal, segments, spread
+from panes.slicing.partials.cell_table import Buffer, CellTable
+from panes.slicing.partials.store import Answers, CellList, fold_equal, segments, spread
 
 Array = np.ndarray
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from panes.aggregates.base import BoundAggregate, Cells
 from panes.aggregates.fieldwise import Fieldwise
-from panes.slicing.store import spread
+from panes.slicing.partials.store import spread
 
 Array = np.ndarray
 

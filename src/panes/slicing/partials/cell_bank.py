@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from panes.aggregates.base import BoundAggregate, Cells
-from panes.slicing.store import segments
+from panes.slicing.partials.store import segments
 
 Array = np.ndarray
 

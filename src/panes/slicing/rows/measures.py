@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from panes.errors import QueryError
-from panes.slicing.key_state import KeyState
 from panes.slicing.lane import Rows
+from panes.slicing.rows.key_state import KeyState
 
 Array = np.ndarray
 

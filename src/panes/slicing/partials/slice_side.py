@@ -13,16 +13,16 @@ import numpy as np
 import pyarrow as pa
 
 from panes.aggregates.base import Cells
-from panes.slicing.dense_store import DenseStore
-from panes.slicing.edge_cache import EdgeCache
-from panes.slicing.empty_windows import EmptyWindows
 from panes.slicing.lane import Agg, Query, Results, Rows
-from panes.slicing.lane_results import RunResults, first_results, no_results
-from panes.slicing.lifting import Block, Loose, Placed, place
-from panes.slicing.slice_list import SliceList
-from panes.slicing.sparse_store import SparseStore
-from panes.slicing.store import Answers, CellList, fold_equal
-from panes.slicing.time_windows import Spans, TimeWindows
+from panes.slicing.partials.dense_store import DenseStore
+from panes.slicing.partials.edge_cache import EdgeCache
+from panes.slicing.partials.empty_windows import EmptyWindows
+from panes.slicing.partials.lane_results import RunResults, first_results, no_results
+from panes.slicing.partials.lifting import Block, Loose, Placed, place
+from panes.slicing.partials.slice_list import SliceList
+from panes.slicing.partials.sparse_store import SparseStore
+from panes.slicing.partials.store import Answers, CellList, fold_equal
+from panes.slicing.partials.time_windows import Spans, TimeWindows
 from panes.slicing.window_set import WindowSet
 from panes.windows.base import ALWAYS, NEVER, TIME
 

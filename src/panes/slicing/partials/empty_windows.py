@@ -13,14 +13,14 @@ import pyarrow as pa
 
 from panes.errors import DataError
 from panes.slicing.lane import Results
-from panes.slicing.lane_results import corrections, first_results, no_results
-from panes.slicing.store import Answers
-from panes.slicing.time_windows import Spans
+from panes.slicing.partials.lane_results import corrections, first_results, no_results
+from panes.slicing.partials.store import Answers
+from panes.slicing.partials.time_windows import Spans
 from panes.windows.base import ALWAYS, NEVER
 from panes.windows.periodic import Periodic
 
 if TYPE_CHECKING:
-    from panes.slicing.slice_side import SliceSide
+    from panes.slicing.partials.slice_side import SliceSide
 
 Array = np.ndarray
 

@@ -15,10 +15,10 @@ import numpy as np
 from panes.aggregates.base import Cells
 from panes.aggregates.fieldwise import Fieldwise
 from panes.slicing import memory
-from panes.slicing.edge_cache import EdgeCache
 from panes.slicing.key_index import IntIndex, use_kernels
 from panes.slicing.lane import Agg, Rows
-from panes.slicing.store import order_by, segments
+from panes.slicing.partials.edge_cache import EdgeCache
+from panes.slicing.partials.store import order_by, segments
 from panes.windows.base import NEVER
 
 Array = np.ndarray

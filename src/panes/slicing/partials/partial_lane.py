@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 from panes.slicing.lane import Agg, Query, Results, Rows
-from panes.slicing.lane_results import corrections, join, no_results
-from panes.slicing.lifting import AtomLifter, Loose, lift_slices
-from panes.slicing.revisions import Revisions
-from panes.slicing.session_side import SessionSide
-from panes.slicing.slice_side import SliceSide
-from panes.slicing.store import CellList, fold_equal
+from panes.slicing.partials.lane_results import corrections, join, no_results
+from panes.slicing.partials.lifting import AtomLifter, Loose, lift_slices
+from panes.slicing.partials.revisions import Revisions
+from panes.slicing.partials.session_side import SessionSide
+from panes.slicing.partials.slice_side import SliceSide
+from panes.slicing.partials.store import CellList, fold_equal
 from panes.windows.base import ALWAYS, ContextFree
 
 Array = np.ndarray
@@ -158,13 +158,13 @@ class PartialLane:
 
     def dump(self, slots: Array | None = None) -> dict[str, pa.Table]:
         """The whole state, or that of some keys, as Arrow tables."""
-        from panes.slicing import partial_lane_state
+        from panes.slicing.partials import partial_lane_state
 
         return partial_lane_state.dump(self, slots)
 
     def load(self, tables: dict[str, pa.Table], slot_map: Array) -> None:
         """Take in a dump; `slot_map[slot in the dump]` is the slot here. Dumps of other keys may follow."""
-        from panes.slicing import partial_lane_state
+        from panes.slicing.partials import partial_lane_state
 
         partial_lane_state.load(self, tables, slot_map)
 

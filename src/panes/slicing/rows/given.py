@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from panes.slicing.due import Due
 from panes.slicing.lane import NO_TIME, Agg, Results
-from panes.slicing.ordered import Found
+from panes.slicing.rows.due import Due
+from panes.slicing.rows.ordered import Found
 
 Identity = tuple[int, int, int, float, float]  # query, start, end, lo, hi
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from panes.aggregates.base import Cells
-from panes.slicing.cell_bank import cell_bank
 from panes.slicing.lane import Agg
-from panes.slicing.lifting import running_max
-from panes.slicing.store import order_by, segments
+from panes.slicing.partials.cell_bank import cell_bank
+from panes.slicing.partials.lifting import running_max
+from panes.slicing.partials.store import order_by, segments
 from panes.windows.base import ALWAYS, NEVER
 
 Array = np.ndarray

@@ -1,0 +1,1 @@
+"""The row lane: rows in event-time order, for every kind of window."""
