@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from panes.errors import DataError
 from panes.slicing.keys import KeyDirectory
 from panes.slicing.lane import NO_TIME, Results, with_nan
 from panes.slicing.spec import OperatorSpec
@@ -93,7 +94,7 @@ class ResultBuilder:
         columns: dict[str, pa.Array] = {}
         if self._keys is not None:
             columns.update(zip(self._spec.keys, self._keys.key_columns(given.slots)))
-        columns["window"] = self._labels(self._label_at[given.query])
+        columns["window"] = self._labels(given)
         columns["window_start"] = self._time(given.start)
         columns["window_end"] = self._time(given.end)
         if self._positions is not None:
@@ -112,17 +113,33 @@ class ResultBuilder:
             table = self._spec.finalize(table)
         return Result(table)
 
-    def _labels(self, at: Array) -> pa.Array:
-        if len(at) < _FEW:
-            names = self._name_list
-            return pa.array([names[i] for i in at.tolist()], pa.string())
-        return self._names.take(pa.array(at))
+    def _labels(self, given: Results) -> pa.Array:
+        names = self._name_list
+        if len(given) < _FEW:
+            return pa.array([names[i] for i in self._label_at[given.query].tolist()], pa.string())
+        query = given.query
+        starts = np.flatnonzero(np.concatenate(([True], query[1:] != query[:-1])))
+        if len(starts) * 8 > len(query):
+            return self._names.take(pa.array(self._label_at[query]))
+        labels = [names[i].encode() for i in self._label_at[query[starts]].tolist()]
+        return _repeated(labels, np.diff(starts, append=len(query)))
 
     def _time(self, ticks: Array) -> pa.Array:
         # NO_TIME is the smallest integer there is
         missing = ticks == NO_TIME if len(ticks) and ticks.min() == NO_TIME else None
         array = pa.array(ticks, mask=missing)
         return array.view(self._time_type) if self._is_timestamp else array
+
+
+def _repeated(texts: Sequence[bytes], counts: Array) -> pa.Array:
+    """Each text so many times: written as blocks of bytes, since results come in long runs of one window."""
+    lengths = np.repeat(np.array([len(t) for t in texts], np.int64), counts)
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    data = b"".join(text * count for text, count in zip(texts, counts.tolist()))
+    if len(data) >= 2**31:
+        raise DataError(f"one call gives {len(lengths):,} results, too many for one table: push smaller batches")
+    return pa.StringArray.from_buffers(len(lengths), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data))
 
 
 def _position(bounds: Array, type: pa.DataType) -> pa.Array:
