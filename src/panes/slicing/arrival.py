@@ -44,6 +44,8 @@ def arrive(times: Array, watermark: int, bound: int | None, *, in_order: bool) -
         return Arrival(watermark, False, late if late.any() else None, np.full(len(times), watermark))
     highest = np.maximum.accumulate(times)
     after = max(watermark, int(highest[-1]) - bound)
+    if times.min() >= watermark and (highest - times).max() <= bound:
+        return Arrival(after, False, None, None)
     met = np.empty(len(times), np.int64)
     met[0] = watermark
     np.subtract(highest[:-1], bound, out=met[1:])

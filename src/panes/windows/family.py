@@ -102,9 +102,12 @@ class PeriodicFamily:
         """
         places = self._grid.indexes(values)
         steps, phases, _ = self._progressions
-        down = np.full(len(places), np.iinfo(np.int64).max)
-        for step, phase in zip(steps, phases, strict=True):
-            np.minimum(down, (places % step - phase) % step, out=down)
+        if len(places) < len(steps):  # loop over the shorter of the two
+            down = np.array([((p % steps - phases) % steps).min() for p in places.tolist()], np.int64)
+        else:
+            down = np.full(len(places), np.iinfo(np.int64).max)
+            for step, phase in zip(steps, phases, strict=True):
+                np.minimum(down, (places % step - phase) % step, out=down)
         return self._grid.values(places - down)
 
     def _ending_one_by_one(self, lo: Any, hi: Any) -> tuple[Array, Array, Array]:

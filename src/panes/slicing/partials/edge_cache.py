@@ -19,7 +19,7 @@ from panes.windows.base import ALWAYS, NEVER, Array, ContextFree
 from panes.windows.periodic import Periodic, PeriodicFamily
 
 #: A stretch is listed ahead for about this many edges, and never for more than `_MOST` per row asked for.
-_AHEAD = 1024
+_AHEAD = 4096
 _MOST = 4
 
 

@@ -113,11 +113,15 @@ class Ring:
         self._allocate(rows, columns)
         self._blank[self.rows()] = blank[old]
         width = self.width
-        for row, source in zip(self.rows().tolist(), old.tolist()):
-            self.present[row, :width] = present[source, :width]
-            for targets, sources in zip(self.fields, fields):
-                for target, field in zip(targets, sources):
-                    target[row, :width] = field[source, :width]
+        pairs = [(self.present, present)]
+        pairs += [pair for targets, sources in zip(self.fields, fields) for pair in zip(targets, sources)]
+        if width < 256:
+            for target, source in pairs:
+                target[self.rows(), :width] = source[old, :width]
+            return
+        for to, at in zip(self.rows().tolist(), old.tolist()):  # row by row: no copy of it all on the way
+            for target, source in pairs:
+                target[to, :width] = source[at, :width]
 
     # -- writing ---
 
@@ -220,8 +224,16 @@ class Ring:
         """Slices at these positions change: nodes above them are out of date."""
         if not self.tree:
             return
+        levels = range(1, self._rows.bit_length())
+        if len(at) > 16:  # all between the first and the last: nodes too many cost less than sets
+            low, high = self._base + int(at[0]), self._base + int(at[-1])
+            valid = np.frombuffer(self._valid, np.uint8)
+            for level in levels:
+                first, mask = 2 * self._rows - (2 * self._rows >> level), (self._rows >> level) - 1
+                valid[first + (np.arange(low >> level, (high >> level) + 1) & mask)] = 0
+            return
         numbers = set((self._base + at).tolist())
-        for level in range(1, self._rows.bit_length()):
+        for level in levels:
             numbers = {n >> 1 for n in numbers}
             first, mask = 2 * self._rows - (2 * self._rows >> level), (self._rows >> level) - 1
             for n in numbers:
