@@ -96,6 +96,8 @@ class KeyDirectory:
         return [slots, *reversed(found)]
 
     def _plain(self, column: pa.Array | pa.ChunkedArray, i: int) -> pa.Array:
+        if isinstance(column, pa.ChunkedArray) and column.num_chunks == 1:
+            column = column.chunk(0)  # combining would copy it
         if isinstance(column, pa.ChunkedArray):
             column = column.unify_dictionaries().combine_chunks()
             if isinstance(column, pa.ChunkedArray):
