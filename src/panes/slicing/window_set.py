@@ -35,7 +35,7 @@ class WindowSet:
         windows = [q.window for q in queries if isinstance(q.window, ContextFree)]
         self.reach = max((w.reach for w in windows), default=0)
         self.fresh = {q.number: w.fresh for q, w in self._others if w.fresh is not None}
-        self.step = min((_step(w) for w in windows), default=1)
+        self.step = min((step_of(w) for w in windows), default=1)
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -140,7 +140,8 @@ def _distance(low: Array, high: Array) -> Array:
     return high - low
 
 
-def _step(window: ContextFree) -> float:
+def step_of(window: ContextFree) -> float:
+    """About how far edges of a window lie apart."""
     for name in ("slide", "step", "every"):
         value = getattr(window, name, None)
         if isinstance(value, (int, float, np.integer, np.floating)):

@@ -15,7 +15,8 @@ import pyarrow as pa
 from panes.aggregates.base import BoundAggregate, Cells
 from panes.slicing.partials.ring import Ring
 from panes.slicing.partials.row_fold import Picks, picked, plan, presence
-from panes.slicing.partials.store import Answers, CellList, fold_equal, spread
+from panes.slicing.partials.store import Answers, CellList, fold_equal
+from panes.slicing.ranges import spread
 
 Array = np.ndarray
 
@@ -72,8 +73,6 @@ class DenseStore:
         self.open(np.arange(len(firsts)), len(firsts))
         self.add(fold_equal(CellList(at, held.slots, held.cells), self._aggs))
 
-    # -- taking partials in ---
-
     def add(self, delta: CellList) -> None:
         ring = self._ring
         if len(delta):
@@ -102,8 +101,6 @@ class DenseStore:
             block = [Cells(tuple(f[part] for f in c.fields)) for c in cells]
             ring.write(row, keys, 1 if present is None else present[part], block)
         ring.touch(at)
-
-    # -- windows ---
 
     def answer(self, lo: Array, hi: Array, news: Array) -> Answers:
         with np.errstate(invalid="ignore", over="ignore"):
@@ -189,8 +186,6 @@ class DenseStore:
         picks = Picks(distinct.tolist(), slots, not news)
         values = [agg.lower(picked(ring, a, agg, folds, picks)) for a, agg in enumerate(self._aggs)]
         return Answers(picks.counts, picks.all_slots, tuple(values))
-
-    # -- one key, and everything ---
 
     def answer_one(self, slot: int, lo: Array, hi: Array) -> tuple[pa.Array, ...]:
         self._ring.widen(slot + 1)

@@ -15,6 +15,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from panes.slicing.window_set import step_of
 from panes.windows.base import ALWAYS, NEVER, Array, ContextFree
 from panes.windows.periodic import Periodic, PeriodicFamily
 
@@ -125,15 +126,6 @@ class EdgeCache:
         inside = (at >= 0) & (times < ends[before])
         after = np.where(at >= 0, np.maximum(found, ends[before]), found)
         return np.where(inside, starts[before], after)
-
-
-def step_of(window: ContextFree) -> float:
-    """About how far edges of a window lie apart."""
-    for name in ("slide", "step", "every"):
-        value = getattr(window, name, None)
-        if isinstance(value, (int, float, np.integer, np.floating)):
-            return float(value)
-    return max(float(window.reach), 1.0)
 
 
 def _edges_before(window: ContextFree, times: Array) -> Array:

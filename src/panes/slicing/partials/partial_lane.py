@@ -57,8 +57,6 @@ class PartialLane:
         both = (*self.slices.windows.queries, *(s.query for s in self.sessions.running))
         return tuple(sorted(both, key=lambda q: q.number))
 
-    # -- rows and time ---
-
     def add(self, rows: Rows) -> None:
         """Take rows that are not late."""
         if not len(rows):
@@ -137,8 +135,6 @@ class PartialLane:
             return ALWAYS
         return min(self.slices.windows.next_end(watermark), self.sessions.next_due(watermark))
 
-    # -- windows come and go ---
-
     def add_window(self, query: Query, watermark: int) -> None:
         """Give this window too, from the first one on whose rows are all still held in slices of their own."""
         self.watermark = max(self.watermark, watermark)
@@ -153,8 +149,6 @@ class PartialLane:
             self.slices.remove_query(number, self._progress(), self.last_time)
         self.sessions.remove_query(number)
         self.revisions.forget_query(number)
-
-    # -- state, and looking at it ---
 
     def dump(self, slots: Array | None = None) -> dict[str, pa.Table]:
         """The whole state, or that of some keys, as Arrow tables."""

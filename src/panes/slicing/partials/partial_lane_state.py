@@ -74,9 +74,6 @@ def load(lane: PartialLane, tables: Mapping[str, pa.Table], slot_map: Array) -> 
             lane.slices.empty.load(number, slot_map[table["slot"].to_numpy()[mine]], table["end"].to_numpy()[mine])
 
 
-# -- slices ---
-
-
 def _load_slices(lane: PartialLane, tables: Mapping[str, pa.Table], slot_map: Array, purged_to: int) -> None:
     side = lane.slices
     table = tables["cells"]
@@ -100,9 +97,6 @@ def _load_added(lane: PartialLane, table: pa.Table) -> None:
             known = lane.slices.admissions.get(row["query"])
             start = row["start"] if known is None else max(row["start"], known.start)
             lane.slices.admissions[row["query"]] = Admission(start, row["after"])
-
-
-# -- sessions ---
 
 
 def _sessions_table(lane: PartialLane, slots: Array | None) -> pa.Table:
@@ -132,9 +126,6 @@ def _load_sessions(lane: PartialLane, table: pa.Table, slot_map: Array) -> None:
         pieces = Pieces(slots, first, mine["end"].to_numpy(), _cells_of(lane.aggs, mine))
         order = np.lexsort((first, slots))
         session.store.load(pieces.take(order), mine["given"].to_numpy(zero_copy_only=False)[order])
-
-
-# -- the rest ---
 
 
 def _revisions_table(lane: PartialLane, slots: Array | None) -> pa.Table:

@@ -15,7 +15,7 @@ import numpy as np
 
 from panes.aggregates.base import BoundAggregate, Cells
 from panes.aggregates.fieldwise import Fieldwise
-from panes.slicing.partials.store import spread
+from panes.slicing.ranges import spread
 
 Array = np.ndarray
 
@@ -56,8 +56,6 @@ class Ring:
     @property
     def nbytes(self) -> int:
         return self.present.nbytes + sum(f.nbytes for fields in self.fields for f in fields)
-
-    # -- slices come and go ---
 
     def row(self, at: Array) -> Array:
         """Rows of slices at these positions."""
@@ -123,8 +121,6 @@ class Ring:
             for target, source in pairs:
                 target[to, :width] = source[at, :width]
 
-    # -- writing ---
-
     def fill(self, rows: Array) -> None:
         """Make new rows among these hold nothing."""
         rows = rows[self._blank[rows]]
@@ -167,8 +163,6 @@ class Ring:
             merged = agg.merge(Cells(tuple(f[row, :width] for f in fields)), cell)
             for field, value in zip(fields, merged.fields):
                 field[row, :width] = value
-
-    # -- reading ---
 
     def cells(self, a: int, rows: Any) -> Cells:
         """Partials of aggregate number `a` in one row or several, row by row, columns in use only."""
@@ -217,8 +211,6 @@ class Ring:
                 a, b, level = a >> 1, b >> 1, level + 1
             offsets.append(len(rows))
         return np.array(rows, np.int64), np.array(offsets, np.int64)
-
-    # -- the tree ---
 
     def touch(self, at: Array) -> None:
         """Slices at these positions change: nodes above them are out of date."""

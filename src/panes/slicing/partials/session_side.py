@@ -66,8 +66,6 @@ class SessionSide:
     def remove_query(self, number: int) -> None:
         self.running = [r for r in self.running if r.query.number != number]
 
-    # -- rows ---
-
     def deadlines(self, rows: Rows) -> Array:
         """Until when another row joins each row: for the shortest fixed gap, then for each gap by expression."""
         found = []
@@ -89,8 +87,6 @@ class SessionSide:
             else:
                 end = atoms.reach[columns.index(session.window.gap_column) - len(columns)]
             session.store.add(atoms.slots, atoms.first, end, atoms.cells, apart=atoms.one_per_key)
-
-    # -- sessions end ---
 
     def due(self, watermark: int, *, keep: bool) -> Results:
         """Sessions that ended before the watermark. `keep`: late rows may still join them."""
@@ -136,8 +132,6 @@ class SessionSide:
             found = min(found, session.store.next_due + 1 if session.store.next_due < NEVER else NEVER)
             found = min(found, watermark + int(gap) + 1)
         return found
-
-    # -- late rows ---
 
     def touched(self, slot: int, row: Rows) -> list[list[tuple[int, int, bool]]]:
         """Per query the sessions (first, end, given) that a row of this key is going to join."""

@@ -74,8 +74,6 @@ class SessionStore:
     def nbytes(self) -> int:
         return 25 * len(self.state) + 16 * len(self._head) + sum(b.nbytes for b in self._banks)
 
-    # -- rows come in ---
-
     def add(self, slots: Array, first: Array, end: Array, cells: tuple[Cells, ...], *, apart: bool) -> None:
         """Take sets of rows, each within one session. `apart`: no two are of the same key."""
         pieces = Pieces(slots, first, end, cells)
@@ -179,8 +177,6 @@ class SessionStore:
         self._release(absorbed)
         self.combines += len(target)
 
-    # -- sessions end ---
-
     def due(self, watermark: int) -> Array:
         """Open sessions that ended before the watermark, by end."""
         if self._next >= watermark:
@@ -219,8 +215,6 @@ class SessionStore:
         self.state[ids] = OPEN
         self._next = min(self._next, int(self.end[ids].min(initial=NEVER)))
 
-    # -- everything ---
-
     def held(self, slots: Array | None) -> Array:
         """All sessions, or those of these slots, by slot and time."""
         there = self.state != FREE
@@ -235,8 +229,6 @@ class SessionStore:
             self._room(int(pieces.slots.max()) + 1)
             ids = self._open_newer(pieces)
             self.state[ids[given]] = GIVEN
-
-    # -- numbers ---
 
     def _new(self, pieces: Pieces) -> Array:
         n = len(pieces)

@@ -77,8 +77,6 @@ class SliceSide:
     def dense(self) -> bool:
         return isinstance(self.store, DenseStore)
 
-    # -- rows ---
-
     def place(self, rows: Rows, lo: int, hi: int) -> Placed:
         """In which slices rows between lo and hi lie."""
         return place(rows, self.edges, lo, hi)
@@ -113,8 +111,6 @@ class SliceSide:
             held = self.store.cells(None)
             self.store = self._new_store(dense=False)
             self.store.add(held)
-
-    # -- windows ---
 
     def due(self, before: int, watermark: int) -> Results:
         """Windows with before < end <= watermark that hold rows."""
@@ -162,8 +158,6 @@ class SliceSide:
             ok[mine] = (start >= rule.start) & (end > rule.after) & ~self.edges.splits(start) & ~self.edges.splits(end)
         return spans.take(np.flatnonzero(ok))
 
-    # -- late rows ---
-
     def given_with(self, slot: int, time: int, watermark: int) -> tuple[Spans, Array]:
         """Windows up to the watermark that a row at `time` belongs to, and whether they were given before."""
         spans = self.admitted(self.windows.holding(time, watermark))
@@ -178,8 +172,6 @@ class SliceSide:
         lo, hi, news = self._ranges(spans)
         there = np.flatnonzero(self.store.holds(slot, news, hi))
         return there, self.store.answer_one(slot, lo[there], hi[there])
-
-    # -- slices come and go ---
 
     def purge(self, progress: int) -> None:
         """Forget slices that no window ending after `progress` needs, and join others if there are many."""
@@ -259,8 +251,6 @@ class SliceSide:
         self.store = self._new_store(dense=self.dense)
         self.store.open(np.arange(len(both)), len(both))
         self.store.add(fold_equal(CellList(at, slots, cells), [a.bound for a in self.aggs]))
-
-    # -- queries come and go ---
 
     def add_query(self, query: Query, watermark: int, progress: int, last_time: int) -> None:
         """Give this query's windows too, from the first one on whose rows are all held, in slices of their own."""

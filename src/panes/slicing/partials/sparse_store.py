@@ -14,7 +14,8 @@ import pyarrow as pa
 from panes.aggregates.base import BoundAggregate, Cells
 from panes.aggregates.segments import sort_by_group
 from panes.slicing.partials.cell_table import Buffer, CellTable
-from panes.slicing.partials.store import Answers, CellList, fold_equal, segments, spread
+from panes.slicing.partials.store import Answers, CellList, fold_equal, segments
+from panes.slicing.ranges import spread
 
 Array = np.ndarray
 
@@ -51,8 +52,6 @@ class SparseStore:
     def nbytes(self) -> int:
         return self._at.nbytes + self._slots.nbytes + sum(c.nbytes for c in self._cells)
 
-    # -- slices come and go ---
-
     def open(self, fresh: Array, total: int) -> None:
         if not len(fresh) or fresh[0] == total - len(fresh):
             return  # all at the end
@@ -74,8 +73,6 @@ class SparseStore:
         at = np.searchsorted(firsts, held.at, side="right") - 1
         self._clear()
         self.add(CellList(at, held.slots, held.cells))
-
-    # -- taking partials in ---
 
     def add(self, delta: CellList) -> None:
         if not len(delta):
@@ -112,8 +109,6 @@ class SparseStore:
         for table, cells in zip(self._cells, settled.cells):
             table.truncate(cut)
             table.append(cells)
-
-    # -- windows ---
 
     def answer(self, lo: Array, hi: Array, news: Array) -> Answers:
         self._settle(int(hi.max()))

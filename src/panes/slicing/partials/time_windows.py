@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from panes.slicing.lane import Query
-from panes.slicing.partials.edge_cache import step_of
-from panes.slicing.window_set import WindowSet
+from panes.slicing.window_set import WindowSet, step_of
 from panes.windows.base import ALWAYS, NEVER, TIME, Array, ContextFree
 from panes.windows.grid import check_count
 from panes.windows.periodic import Periodic

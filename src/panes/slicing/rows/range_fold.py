@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from panes.aggregates.base import BoundAggregate, Cells
+from panes.slicing.ranges import spread
 
 Array = np.ndarray
 #: Cells listed at once by a lazy fold.
@@ -24,8 +25,7 @@ def lower_ranges(
     aggregates: Sequence[BoundAggregate], cells: Sequence[Cells], lo: Array, hi: Array, *, store: str = "auto"
 ) -> tuple[tuple[pa.Array, ...], int]:
     """One Arrow array per aggregate with the result of each range [lo, hi) of cells, and the combines done."""
-    lengths = hi - lo
-    total = int(lengths.sum())
+    total = int((hi - lo).sum())
     size = len(cells[0]) if cells else 0
     eager = store == "eager" or (store == "auto" and total > 4 * size + 20 * len(lo) * max(1, size.bit_length()))
     values = []
@@ -34,24 +34,16 @@ def lower_ranges(
             nodes, index, offsets = _tree_cover(aggregate, partials, lo, hi)
             values.append(aggregate.lower_ranges(nodes, index, offsets))
         else:
-            values.append(_lazily(aggregate, partials, lo, lengths))
+            values.append(_lazily(aggregate, partials, lo, hi))
     return tuple(values), total
 
 
-def _lazily(aggregate: BoundAggregate, partials: Cells, lo: Array, lengths: Array) -> pa.Array:
+def _lazily(aggregate: BoundAggregate, partials: Cells, lo: Array, hi: Array) -> pa.Array:
     """Fold every cell of every range, some ranges at a time so that memory stays bounded."""
-    piece = np.cumsum(lengths) // _AT_ONCE
+    piece = np.cumsum(hi - lo) // _AT_ONCE
     bounds = np.flatnonzero(np.diff(piece, prepend=-1, append=-1))
-    parts = [aggregate.lower_ranges(partials, *_spread(lo[a:b], lengths[a:b])) for a, b in pairwise(bounds.tolist())]
+    parts = [aggregate.lower_ranges(partials, *spread(lo[a:b], hi[a:b])) for a, b in pairwise(bounds.tolist())]
     return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
-
-
-def _spread(lo: Array, lengths: Array) -> tuple[Array, Array]:
-    """Index of all cells of all ranges, one range after the other, and the offsets of the ranges in it."""
-    offsets = np.zeros(len(lo) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    index = np.arange(offsets[-1]) + np.repeat(lo - offsets[:-1], lengths)
-    return index, offsets
 
 
 def _tree_cover(aggregate: BoundAggregate, leaves: Cells, lo: Array, hi: Array) -> tuple[Cells, Array, Array]:
