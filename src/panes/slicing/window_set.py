@@ -79,6 +79,10 @@ class WindowSet:
             return progress + 1
         return self._family.next_end(progress)
 
+    def periodic_starts_holding(self, value: Any, *, most: int) -> Array | None:
+        """Starts of periodic windows that hold `value`, sorted; None if there may be more than `most`."""
+        return None if self._family is None else self._family.starts_holding(value, most)
+
     def horizon(self, progress: Any) -> Any:
         """Values before this are needed by no window that ends after `progress`."""
         found = [window.horizon(progress) for _, window in self._others]

@@ -95,6 +95,28 @@ class PeriodicFamily:
         which, ends = which[order], ends[order]
         return which, grid.values(ends - self._size[which]), grid.values(ends)
 
+    def next_edge(self, value: Any) -> Any:
+        """The smallest start or end > value among all windows."""
+        place = self._grid.index(value)
+        if not len(self) or self._slow(place):
+            return min(
+                (e[0] for w in self.windows if len(e := w.edges(value, value + w.slide))), default=self._grid.never()
+            )
+        steps, phases, firsts = self._progressions
+        found = place + 1 + (phases - place - 1) % steps
+        if self._from_zero:
+            found = np.maximum(found, firsts)
+        return self._grid.value(int(found.min()))
+
+    def starts_holding(self, value: Any, most: int) -> Array | None:
+        """Starts of all windows with start <= value < end, sorted; None if there may be more than `most`."""
+        place = self._grid.index(value)
+        if not len(self) or self._slow(place) or int((self._size // self._slide + 1).sum()) > most:
+            return None
+        first = self._next_ends(place) - self._size
+        _, starts = _spread(first, self._slide, place)
+        return self._grid.values(np.unique(starts))
+
     def edge_before(self, values: Array) -> Array:
         """The largest edge <= each value: where its slice starts, also when edges are too many to list.
 

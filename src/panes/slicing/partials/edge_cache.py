@@ -35,7 +35,6 @@ class EdgeCache:
         periodic = [w for w in windows if isinstance(w, Periodic)]
         self._others = [w for w in windows if not isinstance(w, Periodic)]
         self._family = PeriodicFamily(periodic) if periodic else None
-        self._slide = min((w.slide for w in periodic), default=NEVER)
         progressions = {(w.slide, at % w.slide) for w in periodic for at in (w.offset, w.offset + w.size)}
         self._rate = sum(1 / step for step, _ in progressions)  # edges per tick, at most
         self._rate += sum(2 / step_of(w) for w in self._others)
@@ -92,8 +91,7 @@ class EdgeCache:
             return int(ends[at - 1])
         found = [_next_edge(w, time) for w in self._others]
         if self._family is not None:
-            edges = self._family.edges(time, min(time + self._slide, NEVER - 1))
-            found.append(int(edges[0]) if len(edges) else NEVER)
+            found.append(int(self._family.next_edge(time)))
         if at < len(starts):
             found.append(int(starts[at]))
         return min(found, default=NEVER)

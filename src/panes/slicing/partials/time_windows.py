@@ -136,8 +136,13 @@ class TimeWindows:
         """
         before, after = slices[:-1], slices[1:]
         found = np.zeros(len(after), bool)
+        together = self._set.periodic_starts_holding(progress, most=16 * _CARELESS)
+        if together is not None:
+            found |= np.searchsorted(together, after, side="right") > np.searchsorted(together, before, side="right")
         for window in dict.fromkeys(self.windows):
             if isinstance(window, Periodic):
+                if together is not None:
+                    continue
                 latest = after - (after - window.offset) % window.slide
                 found |= (latest > before) & (latest + window.size > progress)
             else:
