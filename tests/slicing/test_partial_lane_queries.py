@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import panes as pn
 from panes.errors import QueryError
 from panes.slicing.lane import Query
 from tests.oracle.windows import Row, due_windows
@@ -182,3 +183,13 @@ def compare(runner: ChangingRunner, sure: dict[str, int], given: dict[tuple[Any,
             must = {w: n for w, n in due.items() if w[0] >= start}
             assert {w: n for w, n in mine.items() if w[0] >= start} == must, (seed, label, key)
             assert all(due.get(w) == n for w, n in mine.items()), (seed, label, key)
+
+
+def test_joining_slices_keeps_where_the_last_step_of_a_landmark_begins() -> None:
+    """A landmark window is given to keys with rows in its last step; slices joined across its start would hide them."""
+    stream = pn.stream(None, schema={"ts": "bigint", "k": "string"}, time="ts", key="k", watermark=0)
+    operator = stream.window(other=pn.tumbling(3), total=pn.landmark(-1, every=3)).agg(n="count(*)").operator()
+    operator.push([{"ts": 4, "k": "B"}, {"ts": 5, "k": "C"}, {"ts": 7, "k": "B"}])
+    operator.add_window("later", pn.fixed_band(20, size=7))
+    given = [(r["k"], r["window_end"], r["n"]) for r in operator.push([{"ts": 11, "k": "B"}]) if r["window"] == "total"]
+    assert sorted(given) == [("B", 8, 2), ("C", 8, 1)]

@@ -146,7 +146,11 @@ class TimeWindows:
                 latest = after - (after - window.offset) % window.slide
                 found |= (latest > before) & (latest + window.size > progress)
             else:
-                starts = np.sort(window.containing(progress - 1)[0])
+                starts = window.containing(progress - 1)[0]
+                if window.fresh is not None:  # where its last step begins matters as much as where it begins
+                    ends = window.ending(progress, progress + int(window.fresh))[1]
+                    starts = np.concatenate((starts, ends - window.fresh))
+                starts = np.sort(starts)
                 found |= np.searchsorted(starts, after, side="right") > np.searchsorted(starts, before, side="right")
         return found
 
