@@ -72,6 +72,8 @@ def window_code(spec: Spec, time_unit: str | None = None) -> str:
 
 def aggregate_code(spec: Spec) -> str:
     name, *arguments = spec
+    if name == "quantiles":
+        return call("pn.quantiles", repr(arguments[0]), repr(list(arguments[1])))
     if name == "count_rows":
         return '"count(*)"'
     if name == "weighted_mean":
@@ -106,6 +108,8 @@ def stream_code(program: Program) -> str:
 
 def query_code(program: Program) -> str:
     windows = {label: window_code(spec, program.time_unit) for label, spec in program.windows.items()}
+    if program.emit_empty:
+        windows["emit_empty"] = "True"
     aggregates = {f"a{i}": aggregate_code(spec) for i, spec in enumerate(program.aggregates)}
     return f"{stream_code(program)}{call('.window', **windows)}{call('.agg', **aggregates)}"
 
@@ -130,10 +134,13 @@ def step_code(step: tuple[Any, ...], time_unit: str | None) -> str:
 def program_code(program: Program) -> str:
     """The program as a script; times of timestamp columns are ticks (see tests/fuzz/engine.py for Arrow)."""
     lines = ["import panes as pn"]
-    if any(s[0] in ("alternating", "markers", "keep_last") for s in program.windows.values()):
+    specs = [*program.windows.values(), *(step[2] for step in program.steps if step[0] == "add")]
+    if any(s[0] in ("alternating", "markers", "keep_last") for s in specs):
         lines.append("from tests.fuzz.user_windows import Alternating, KeepLast, Markers")
     lines += ["", f"query = {query_code(program)}", "op = query.operator()"]
     for step in program.steps:
         text = step_code(step, program.time_unit)
         lines.append(text if step[0] in ("snapshot", "add", "remove") else f"print({text}.rows())")
+    if "decimal" in "".join(program.types.values()):
+        lines.insert(0, "from decimal import Decimal")
     return "\n".join(lines).replace("nan", 'float("nan")')

@@ -17,7 +17,13 @@ from tests.fuzz.specs import Spec
 from tests.oracle.oracle import Result
 
 NAMES: dict[str, Any] = {"pn": pn, "DynamicStock": DynamicStock, **vars(user_windows)}
-ARROW = {"bigint": pa.int64(), "double": pa.float64(), "string": pa.string(), "boolean": pa.bool_()}
+ARROW = {
+    "bigint": pa.int64(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "boolean": pa.bool_(),
+    "decimal(10, 2)": pa.decimal128(10, 2),
+}
 
 
 @lru_cache(maxsize=4096)

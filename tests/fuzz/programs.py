@@ -2,16 +2,20 @@
 
 A program is plain data made from one integer, so that a failure is one number; it can also be cut down and
 printed (see shrink.py). Values are small multiples of 0.25, so that sums are exact in any order.
+
+Half of the programs are small, with few windows, rows and calls: they say sooner what is wrong, and are easy
+to read. The others are as large as it takes for windows to meet.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from random import Random
 from typing import Any
 
-from tests.fuzz.specs import ADDED, Spec, random_aggregates, random_windows
+from tests.fuzz.specs import ADDED, ADDED_IN_ORDER, Maker, Spec, random_aggregates, random_windows
 
 SECONDS_OF_CALENDARS = (1_711_670_400, 1_729_814_400, 1_710_028_800, -18_489_600)  # near DST changes
 BASES = (0, 0, 0, 0, -7, -1000, 10**9 + 7, 1_700_000_000_123)
@@ -34,6 +38,7 @@ class Program:
     aggregates: tuple[Spec, ...]
     types: dict[str, str]
     steps: Sequence[Step] = field(default=())
+    emit_empty: bool = False
 
     @property
     def rows(self) -> list[Data]:
@@ -54,6 +59,7 @@ COLUMN_TYPES = {
     "p": "double",
     "d": "double",
     "m": "double",
+    "c": "decimal(10, 2)",
     "g": "bigint",
     "b": "boolean",
     "e": "boolean",
@@ -69,23 +75,32 @@ def generate(seed: int) -> Program:
     else:
         base, scale = rng.choice(BASES), 1 if rng.random() < 0.9 else 1000
         time_unit = rng.choice(("ms", "us", "ns")) if rng.random() < 0.1 else None
-    windows = {f"w{i}": s for i, s in enumerate(random_windows(rng, scale, base, with_calendar))}
-    aggregates = tuple(random_aggregates(rng))
+    small = rng.random() < 0.5
+    windows = {f"w{i}": s for i, s in enumerate(random_windows(rng, scale, base, with_calendar, small))}
+    aggregates = tuple(random_aggregates(rng, small))
     keys = rng.choice(((), (), ("k",), ("k",), ("k", "k2")))
     lateness = rng.randint(0, 20) * scale if rng.random() < 0.5 else None
     watermark = rng.choice((None, "manual", 0, 1, 2, 3, 5, 8) if lateness is None else (None, None, "manual", 0, 1, 3))
     if isinstance(watermark, int):
         watermark *= scale
     used = [c for spec in (*windows.values(), *aggregates) for c in columns_of(spec)]
-    types = {c: t for c, t in COLUMN_TYPES.items() if c in used or c in keys}
+    # with changes of windows: how often there is one, and columns for those that are added
+    changes = 0.15 if rng.random() < 0.12 else 0.0
+    settled = watermark is None and lateness is None
+    more = ("b", "d", "e") if changes and settled else ()
+    types = {c: t for c, t in COLUMN_TYPES.items() if c in used or c in keys or c in more}
+    emit_empty = rng.random() < 0.06 and not changes
     if "m" in types and rng.random() < 0.5:
         types["m"] = "bigint"
-    rows = random_rows(rng, base, scale, types, lateness)
-    steps = random_steps(rng, rows, base, scale, watermark, windows)
-    return Program(seed, time_unit, keys, watermark, lateness, windows, aggregates, types, steps)
+    rows = random_rows(rng, base, scale, types, lateness, 12 if small else 37)
+    added = [*ADDED, *ADDED_IN_ORDER] if settled else ADDED
+    steps = random_steps(rng, rows, base, scale, watermark, windows, small, changes, added)
+    return Program(seed, time_unit, keys, watermark, lateness, windows, aggregates, types, steps, emit_empty)
 
 
-def random_rows(rng: Random, base: int, scale: int, types: dict[str, str], lateness: int | None) -> list[Data]:
+def random_rows(
+    rng: Random, base: int, scale: int, types: dict[str, str], lateness: int | None, most: int
+) -> list[Data]:
     random = rng.random
     nulls = random() < 0.4
     disorder = rng.choice((0.0, 0.0, 0.2, 0.5) if lateness is None else (0.0, 0.2, 0.4, 0.6))
@@ -97,7 +112,7 @@ def random_rows(rng: Random, base: int, scale: int, types: dict[str, str], laten
     measure_of_time = lateness is not None and rng.random() < 0.7
     rows: list[Data] = []
     now = base + int(random() * 4) * scale
-    for i in range(3 + int(random() ** 1.5 * 34)):
+    for i in range(3 + int(random() ** 1.5 * (most - 3))):
         now += rng.choice(jumps) * scale
         at: int | None = now
         if disorder and random() < disorder:
@@ -133,6 +148,7 @@ MAKE: dict[str, Any] = {
     "s": lambda random: "abcde"[int(random() * 5)],
     "p": lambda random: int(random() * 12 + 1) * 0.25,
     "d": lambda random: int(random() * 16 - 4) * 0.5,
+    "c": lambda random: Decimal(int(random() * 4000) - 1000) / 100,
     "g": lambda random: int(random() * 7),
     "b": lambda random: random() < 0.3,
     "e": lambda random: random() < 0.25,
@@ -155,12 +171,15 @@ def random_steps(
     scale: int,
     watermark: int | str | None,
     windows: dict[str, Spec],
+    small: bool,
+    changes: float,
+    added: Sequence[Maker],
 ) -> list[Step]:
     random = rng.random
-    largest = rng.choice((1, 5, 12, 40, 40, 40))
+    # the rows of a small program come in one or two batches
+    largest = 2 * len(rows) if small else rng.choice((1, 5, 12, 40, 40, 40))
     moves = 0.6 if watermark == "manual" else 0.04
     snapshots = rng.choice((0.0, 0.0, 0.1, 0.3))
-    changes = 0.15 if random() < 0.12 else 0.0
     running = dict(windows)
     steps: list[Step] = []
     done = 0
@@ -184,7 +203,7 @@ def random_steps(
                 steps.append(("remove", label))
             else:
                 label = f"a{len(steps)}"
-                running[label] = rng.choice(ADDED)(rng, scale, base)
+                running[label] = rng.choice(added)(rng, scale, base)
                 steps.append(("add", label, running[label]))
     if random() < 0.95:
         steps.append(("finish",))

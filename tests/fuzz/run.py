@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from tests.fuzz.compare import difference, ledger_difference, split_added, wrong_early
+from tests.fuzz.compare import Began, difference, ledger_difference, split_added, wrong_early
 from tests.fuzz.engine import Engine
 from tests.fuzz.programs import Program
-from tests.oracle.oracle import Oracle
+from tests.oracle.oracle import AFRESH, Oracle, Result
 
 
 def oracle_of(program: Program, *, strict: bool = False) -> Oracle:
@@ -17,36 +18,43 @@ def oracle_of(program: Program, *, strict: bool = False) -> Oracle:
         keys=program.keys,
         watermark=program.watermark,
         lateness=program.lateness,
+        emit_empty=program.emit_empty,
         strict=strict,
     )
 
 
-def first_sure_start(oracle: Oracle, spec: tuple[Any, ...]) -> float:
-    """From where on the windows of a label added now have one right answer: after all rows seen so far.
+def began_before(oracle: Oracle, spec: tuple[Any, ...]) -> Callable[[Result], bool]:
+    """Whether a window of a label that is added now began before, among rows that may be gone.
 
-    A session that begins within the gap of those may be the rest of one that began before.
+    A session that begins within the gap of rows seen so far may be the rest of one that began before.
     """
-    return max(oracle.watermark, oracle.newest + 1) + (spec[1] if spec[0] == "session" else 0)
+    if spec[0] in AFRESH:
+        return lambda result: False
+    if spec[0] == "rows":
+        now = oracle.rows_in
+        return lambda result: result.lo < oracle.positions(result.key, now)
+    sure = max(oracle.watermark, oracle.newest + 1) + (spec[1] if spec[0] == "session" else 0)
+    return lambda result: result.start < sure
 
 
 def check(program: Program) -> str | None:
     """Run `program` both ways, comparing call by call, then the ledger."""
     oracle = oracle_of(program)
     engine = Engine(program)
-    since: dict[str, float] = {}
+    early: Began = {}
     for number, step in enumerate(program.steps):
         name = step[0]
         if name == "add":
-            since[step[1]] = first_sure_start(oracle, step[2])
+            early[step[1]] = began_before(oracle, step[2])
         if name in ("add", "remove"):
             getattr(oracle, f"{name}_window")(*step[1:])
             getattr(engine, f"{name}_window")(*step[1:])
         elif name == "snapshot":
             engine.snapshot()
         else:
-            want, want_early = split_added(getattr(oracle, name)(*step[1:]), since)
-            got, early = split_added(getattr(engine, name)(*step[1:]), since)
-            wrong = difference(want, got, program.aggregates) or wrong_early(early, want_early, oracle)
+            want, want_early = split_added(getattr(oracle, name)(*step[1:]), early)
+            got, got_early = split_added(getattr(engine, name)(*step[1:]), early)
+            wrong = difference(want, got, program.aggregates) or wrong_early(got_early, want_early, oracle)
             if wrong:
                 return f"step {number} ({name}): {wrong}"
     if program.steps and program.steps[-1][0] == "finish":

@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 Spec = tuple[Any, ...]
+Maker = Callable[[Random, int, int], Spec]
 
 
 def tumbling(rng: Random, scale: int, base: int) -> Spec:
@@ -97,7 +98,7 @@ def calendar(rng: Random, scale: int, base: int) -> Spec:
 
 
 #: name -> (maker, how often)
-WINDOWS: dict[str, tuple[Callable[[Random, int, int], Spec], int]] = {
+WINDOWS: dict[str, tuple[Maker, int]] = {
     "tumbling": (tumbling, 12),
     "sliding": (sliding, 16),
     "session": (session, 12),
@@ -125,6 +126,8 @@ ADDED = [
     WINDOWS[k][0]
     for k in ("tumbling", "sliding", "cumulate", "fixed", "fixed_band", "landmark", "session", "alternating")
 ]
+#: kinds that look at rows one by one, added where all rows so far are settled: what they see is clear only then
+ADDED_IN_ORDER = [WINDOWS[k][0] for k in ("rows", "punctuated", "delta", "threshold")]
 
 AGGREGATES: list[tuple[Spec, int]] = [
     (("count_rows",), 6),
@@ -137,6 +140,18 @@ AGGREGATES: list[tuple[Spec, int]] = [
     (("median", "v"), 4),
     (("quantile", "w", 0.9), 2),
     (("quantile", "v", 0.25), 1),
+    (("quantiles", "v", (0.0, 0.5, 0.99, 1.0)), 1),
+    (("quantiles", "w", (0.75, 0.25)), 1),
+    (("sum", "c"), 1),
+    (("min", "c"), 1),
+    (("max", "c"), 1),
+    (("avg", "c"), 1),
+    (("median", "c"), 1),
+    (("first", "c"), 1),
+    (("mode", "c"), 1),
+    (("count_distinct", "c"), 1),
+    (("collect_list", "c"), 1),
+    (("arg_max", "id", "c"), 1),
     (("first", "v"), 2),
     (("last", "s"), 2),
     (("collect_list", "id"), 8),
@@ -162,13 +177,13 @@ AGGREGATES: list[tuple[Spec, int]] = [
 WEIGHTED_AGGREGATES = [spec for spec, weight in AGGREGATES for _ in range(weight)]
 
 
-def random_windows(rng: Random, scale: int, base: int, with_calendar: bool) -> list[Spec]:
-    count = rng.choice((1, 1, 1, 2, 2, 3, 4, 5))
+def random_windows(rng: Random, scale: int, base: int, with_calendar: bool, small: bool) -> list[Spec]:
+    count = rng.choice((1, 1, 2) if small else (1, 1, 1, 2, 2, 3, 4, 5))
     made = [rng.choice(MAKERS)(rng, scale, base) for _ in range(count)]
     if with_calendar:
         made[0] = calendar(rng, scale, base)
     return made
 
 
-def random_aggregates(rng: Random) -> list[Spec]:
-    return rng.sample(WEIGHTED_AGGREGATES, rng.choice((1, 1, 2, 3)))
+def random_aggregates(rng: Random, small: bool) -> list[Spec]:
+    return rng.sample(WEIGHTED_AGGREGATES, rng.choice((1, 1, 2) if small else (1, 1, 2, 3)))

@@ -10,7 +10,7 @@ import pytest
 from tests.fuzz.code import program_code
 from tests.fuzz.programs import generate
 from tests.fuzz.run import failure
-from tests.fuzz.shrink import shrink
+from tests.fuzz.shrink import minimised
 
 PROGRAMS = 1500
 SECONDS = 8.0
@@ -24,8 +24,8 @@ def test_engine_agrees_with_oracle(kind: str) -> None:
     for program_seed in range(seed, seed + PROGRAMS):
         reason = failure(generate(program_seed))
         if reason is not None:
-            small = shrink(generate(program_seed), lambda p: failure(p) is not None, tries=500)
-            pytest.fail(f"seed {program_seed}: {reason}\n{program_code(small)}", pytrace=False)
+            small, note = minimised(generate(program_seed), reason, seconds=SECONDS)
+            pytest.fail(f"seed {program_seed}: {reason}\n{note}\n{program_code(small)}", pytrace=False)
         done += 1
         if time.perf_counter() > stop:
             break

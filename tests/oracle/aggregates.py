@@ -118,6 +118,7 @@ OF_VALUES: dict[str, Callable[..., Any]] = {
     "range": none_if_empty(lambda values: highest(values) - lowest(values)),
     "median": none_if_empty(lambda values: quantile(values, 0.5)),
     "quantile": none_if_empty(quantile),
+    "quantiles": none_if_empty(lambda values, ps: [quantile(values, p) for p in ps]),
     "first": none_if_empty(lambda values: values[0]),
     "last": none_if_empty(lambda values: values[-1]),
     "mode": none_if_empty(mode),

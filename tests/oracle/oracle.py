@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tests.oracle.aggregates import aggregate
-from tests.oracle.windows import INFINITY, Bounds, Row, Rows, Spec, due_windows
+from tests.oracle.windows import INFINITY, Bounds, Found, Row, Rows, Spec, due_windows, with_empty
 
 NULL_TIME = "null time"
 TOO_LATE = "too late"
@@ -26,6 +26,10 @@ MEASURE_BACK = "measure went back"
 
 #: window kinds on an advancing column, which is their first argument
 ON_COLUMN = ("column", "last_rows_by", "session_on")
+#: window kinds that look at rows one by one and, if added while running, start afresh with the next row
+AFRESH = ("punctuated", "delta", "threshold")
+#: what looks at rows one by one, so that their positions are counted
+ROW_BY_ROW = (*AFRESH, *ON_COLUMN, "rows", "last_rows", "markers", "keep_last", "collect_list", "string_agg")
 
 Key = tuple[Any, ...]
 
@@ -71,6 +75,7 @@ class Oracle:
         time: str = "ts",
         watermark: int | str | None = None,
         lateness: int | None = None,
+        emit_empty: bool = False,
         strict: bool = False,
     ) -> None:
         self.windows = dict(windows)
@@ -79,6 +84,7 @@ class Oracle:
         self.time_column = time
         self.bound = watermark
         self.lateness = 0 if lateness is None else lateness
+        self.emit_empty = emit_empty
         self.strict = strict
         self.watermark: float = -INFINITY
         self.newest: float = -INFINITY  # the largest time of any row
@@ -89,6 +95,12 @@ class Oracle:
         self.rows_in = 0
         #: per key, the arrival numbers of rows whose measure has been checked
         self.checked: dict[Key, set[int]] = {}
+        #: the watermark before the end of the stream
+        self.reached: float = -INFINITY
+        #: arrival number of the first row that has a position; None: nothing has looked at rows one by one
+        self.counted_from = 0 if any(s[0] in ROW_BY_ROW for s in (*windows.values(), *aggregates)) else None
+        #: label of a window added while running -> arrival number of the first row that it sees
+        self.afresh: dict[str, int] = {}
 
     # What a user calls
 
@@ -103,6 +115,7 @@ class Oracle:
 
     def advance(self, watermark: float) -> list[Result]:
         out: list[Result] = []
+        self.reached = max(self.reached, self.watermark)
         self.watermark = max(self.watermark, watermark)
         self._give(out)
         return out
@@ -112,9 +125,36 @@ class Oracle:
 
     def add_window(self, label: str, spec: Spec) -> None:
         self.windows[label] = spec
+        if spec[0] in ROW_BY_ROW and self.counted_from is None:
+            self.counted_from = self.rows_in
+        if spec[0] in AFRESH:
+            self.afresh[label] = self.rows_in
 
     def remove_window(self, label: str) -> None:
         del self.windows[label]
+
+    def positions(self, key: Key, until: int) -> int:
+        """How many rows of a key that arrived before row number `until` have a position."""
+        first = self.counted_from or 0
+        return sum(first <= r.seq < until for r in self.rows.get(key, []))
+
+    def due(self, key: Key, label: str) -> Found:
+        """All due windows of a label and a key, from scratch."""
+        spec, rows = self.windows[label], self.rows.get(key, [])
+        if spec[0] in ROW_BY_ROW:
+            since = self.afresh.get(label, self.counted_from or 0)
+            found = due_windows(spec, [r for r in rows if r.seq >= since], self.watermark)
+            return shifted(found, self.positions(key, since)) if label in self.afresh else found
+        found = due_windows(spec, rows, self.watermark)
+        return with_empty(spec, found, self._last_end(label)) if self.emit_empty else found
+
+    def _last_end(self, label: str) -> float:
+        """Up to where windows without rows are given: the watermark, in the end the last window of any key."""
+        if self.watermark < INFINITY:
+            return self.watermark
+        spec = self.windows[label]
+        held = (due_windows(spec, rows, INFINITY) for rows in self.rows.values())
+        return max([self.reached, *(end for found in held for _, end, _, _ in found)])
 
     @property
     def rows_used(self) -> int:
@@ -192,16 +232,16 @@ class Oracle:
     # What is given
 
     def _give(self, out: list[Result]) -> None:
-        for key, rows in self.rows.items():
-            if self.measures:
+        if self.measures:
+            for key in self.rows:  # of all keys first: where the stream ends depends on which rows are left
                 self._check_measures(key)
-                rows = self.rows[key]
-            for label, spec in self.windows.items():
+        for key, rows in self.rows.items():
+            for label in self.windows:
                 # rows are only ever added, so the same number of them under the same watermark is no news
                 state = (self.watermark, len(rows))
                 if self.compared.get((label, key)) != state:
                     self.compared[label, key] = state
-                    self._compare(key, label, due_windows(spec, rows, self.watermark), out)
+                    self._compare(key, label, self.due(key, label), out)
 
     def _compare(self, key: Key, label: str, due: dict[Bounds, Rows], out: list[Result]) -> None:
         given = self.given.setdefault((label, key), {})
@@ -218,3 +258,8 @@ class Oracle:
                     given[bounds] = Given(before.revision + 1, None)
                     nothing = (None,) * len(self.aggregates)
                     out.append(Result(key, label, *bounds, before.revision + 1, True, nothing))
+
+
+def shifted(found: Found, by: int) -> Found:
+    """Windows whose positions count rows before the first one seen, too."""
+    return {(start, end, lo + by, hi + by): rows for (start, end, lo, hi), rows in found.items()}

@@ -87,6 +87,28 @@ def test_ledger() -> None:
     assert (oracle.rows_in, oracle.rows_used) == (7, 1)
 
 
+def test_empty_windows_from_the_first_with_a_row_to_the_last_of_any_key() -> None:
+    oracle = Oracle({"w": ("sliding", 2, 3, 0)}, [("count_rows",)], keys=["k"], watermark="manual", emit_empty=True)
+    oracle.push([{"ts": 2, "k": "A"}, {"ts": 3, "k": "A"}, {"ts": 9, "k": "B"}, {"ts": 12, "k": "B"}])
+    assert [(r.start, *r.values) for r in oracle.advance(9)] == [(3, 1), (6, 0)]
+    assert [(*r.key, r.start, *r.values) for r in oracle.finish()] == [
+        ("A", 9, 0),
+        ("A", 12, 0),
+        ("B", 9, 1),
+        ("B", 12, 1),
+    ]
+
+
+def test_windows_added_while_running() -> None:
+    oracle = Oracle({"w": ("tumbling", 100)}, [("count_rows",)])
+    oracle.push([{"ts": 1, "b": True}])
+    oracle.add_window("r", ("rows", 2, 2))  # nothing has counted rows before
+    oracle.push([{"ts": 2, "b": True}])
+    oracle.add_window("p", ("punctuated", "b"))  # sees the next row, which is the second that is counted
+    assert [r[1:6] for r in oracle.push([{"ts": 3, "b": True}])] == [("r", None, None, 0, 2)]
+    assert [r[1:6] for r in oracle.push([{"ts": 4, "b": True}])] == [("p", 3, 4, 1, 2)]
+
+
 def run(program: Program, *, strict: bool) -> tuple[list[list[Result]], Oracle]:
     oracle = Oracle(
         program.windows,
@@ -94,6 +116,7 @@ def run(program: Program, *, strict: bool) -> tuple[list[list[Result]], Oracle]:
         keys=program.keys,
         watermark=program.watermark,
         lateness=program.lateness,
+        emit_empty=program.emit_empty,
         strict=strict,
     )
     calls = []

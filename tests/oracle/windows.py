@@ -54,6 +54,21 @@ def starts_over(value: Any, size: Any, slide: Any, offset: Any) -> list[Any]:
     return found
 
 
+def with_empty(spec: Spec, found: Found, upto: float) -> Found:
+    """`emit_empty`: all periodic windows on time from the first that holds a row up to `upto`."""
+    if spec[0] not in ("tumbling", "sliding") or not found:
+        return found
+    size = spec[1]
+    slide = spec[2] if spec[0] == "sliding" else size
+    filled: Found = {}
+    start = min(start for start, _, _, _ in found)
+    while start + size <= upto:
+        bounds = (start, start + size, None, None)
+        filled[bounds] = found.get(bounds, [])
+        start += slide
+    return filled
+
+
 # Context free, on time
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from panes.aggregates.base import Array, BoundAggregate, Cells, Column, Field, Inputs, Laws
-from panes.aggregates.segments import compress, segment_count, segment_reduce
+from panes.aggregates.segments import compress, segment_count, segment_reduce_each
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,8 @@ class Fieldwise(BoundAggregate):
             # Objects have no identity that NumPy could reduce with, so only filled cells take part.
             index, offsets = compress(fields[-1] != 0, offsets)
             fields = tuple(f[index] for f in fields)
-        return Cells(
-            tuple(segment_reduce(p.ufunc, f, offsets, p.identity) for p, f in zip(self.parts, fields, strict=True))
-        )
+        columns = ((p.ufunc, f, p.identity) for p, f in zip(self.parts, fields, strict=True))
+        return Cells(segment_reduce_each(columns, offsets))
 
     def merge(self, a: Cells, b: Cells) -> Cells:
         if not self.dense:
@@ -73,7 +72,7 @@ class Fieldwise(BoundAggregate):
 def present_count(column: Column, offsets: Array) -> Array:
     """Values that are not null, per segment."""
     if column.valid is None:
-        return np.diff(offsets)
+        return offsets[1:] - offsets[:-1]
     return segment_count(column.valid, offsets)
 
 

@@ -11,8 +11,9 @@ from numba import njit
 from panes.aggregates.base import Array
 
 # Rows that hit the same group wait for each other's store. Up to this many groups, four copies of the
-# accumulators are kept and added at the end, which breaks the chain.
-_COPIED_GROUPS = 2048
+# accumulators are kept and added at the end, which breaks the chain; beyond, such rows are seldom neighbours,
+# and the copies would crowd the nearest cache.
+_COPIED_GROUPS = 256
 
 
 @njit(cache=True)

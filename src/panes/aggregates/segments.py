@@ -6,6 +6,7 @@ compiled loop, and only for inputs large enough to be worth the import of Numba.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
@@ -19,15 +20,24 @@ SMALL = 4096
 
 def segment_reduce(ufunc: np.ufunc, values: Array, offsets: Array, identity: Any) -> Array:
     """Reduce each segment of `values`; empty segments give `identity`. The dtype is that of `values`."""
-    n = len(offsets) - 1
-    starts = offsets[:-1]
-    filled = offsets[1:] > starts
-    stop = offsets[-1] if n else 0
+    return segment_reduce_each(((ufunc, values, identity),), offsets)[0]
+
+
+def segment_reduce_each(columns: Iterable[tuple[np.ufunc, Array, Any]], offsets: Array) -> tuple[Array, ...]:
+    """The same for several columns of (function, values, identity)."""
+    filled = offsets[1:] > offsets[:-1]
+    every = 0 < len(filled) == np.count_nonzero(filled)
+    return tuple(_reduced(ufunc, values, offsets, None if every else filled, none) for ufunc, values, none in columns)
+
+
+def _reduced(ufunc: np.ufunc, values: Array, offsets: Array, filled: Array | None, identity: Any) -> Array:
+    """`filled`: which segments are not empty; None: all."""
+    starts, stop = offsets[:-1], offsets[-1]
     if len(values) != stop:
         values = values[:stop]
-    if n and filled.all():
+    if filled is None:
         return ufunc.reduceat(values, starts, dtype=values.dtype)
-    out = np.empty(n, values.dtype)
+    out = np.empty(len(starts), values.dtype)
     out[:] = identity
     if filled.any():
         # The next filled segment starts where this one stops, so reduceat sees the same segments.

@@ -26,9 +26,11 @@ from panes.plan.hints import did_you_mean, position
 from panes.plan.scalars import Scalars
 from panes.slicing.lane import Agg
 
+_AGGREGATES = frozenset(aggregate_names())
+
 
 def is_aggregate(name: str) -> bool:
-    return name.lower() in aggregate_names()
+    return name.lower() in _AGGREGATES
 
 
 @dataclass(frozen=True)
@@ -259,7 +261,7 @@ def _with_inputs(aggregate: Aggregate, texts: tuple[str, ...]) -> Aggregate:
     if dataclasses.is_dataclass(aggregate) and any(
         f.name == "inputs" and f.init for f in dataclasses.fields(aggregate)
     ):
-        return dataclasses.replace(aggregate, inputs=texts)
+        return aggregate if aggregate.inputs == texts else dataclasses.replace(aggregate, inputs=texts)
     return aggregate
 
 

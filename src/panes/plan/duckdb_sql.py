@@ -123,6 +123,14 @@ def _floor_seconds(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     return _cast(_call("FLOOR", _call("EPOCH", node.this.copy())), "BIGINT")
 
 
+def _floor_millis(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    """Milliseconds, downwards before 1970 too, in integers: a double can't hold all microseconds."""
+    micros, thousand = _call("EPOCH_US", node.this.copy()), exp.Literal.number(1000)
+    below = exp.Paren(this=exp.Mod(this=micros, expression=thousand))
+    above = exp.Paren(this=exp.Mod(this=exp.Paren(this=exp.Add(this=below, expression=thousand)), expression=thousand))
+    return exp.Paren(this=exp.IntDiv(this=exp.Paren(this=exp.Sub(this=micros, expression=above)), expression=thousand))
+
+
 def _monday_is_zero(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     day = _call("ISODOW", _cast(node.expressions[0].copy(), "DATE"))
     return exp.Paren(this=exp.Sub(this=day, expression=exp.Literal.number(1)))
@@ -163,6 +171,7 @@ RULES: Mapping[type[exp.Expr], Rule] = {
     exp.Sign: _as("DOUBLE"),
     exp.DayOfWeek: _sunday_is_one,
     exp.UnixSeconds: _floor_seconds,
+    exp.UnixMillis: _floor_millis,
     exp.TsOrDsAdd: _as("DATE"),
     exp.AddMonths: _as("DATE"),
 }

@@ -79,6 +79,8 @@ class Scope:
 
         Derived columns are written out.
         """
+        if isinstance(tree, exp.Column) and len(tree.parts) == 1:
+            return self.named(self._known(tree, text))
         check_nodes(tree, text)
         root = exp.Paren(this=tree)
         for column in list(columns_of(root)):
@@ -86,17 +88,21 @@ class Scope:
         return Expression.of(root.this)
 
     def _column(self, column: exp.Column, text: str) -> exp.Expr:
+        tree = self.named(self._known(column, text)).tree.copy()
+        if not isinstance(tree, exp.Column | exp.Literal | exp.Func | exp.Paren):
+            tree = exp.Paren(this=tree)
+        for part in column.parts[1:]:
+            tree = exp.Dot(this=tree, expression=exp.to_identifier(part.name, quoted=True))
+        return tree
+
+    def _known(self, column: exp.Column, text: str) -> str:
+        """The name of the column that the first part of a reference means."""
         parts = [identifier.name for identifier in column.parts]
         found = self._find(parts[0])
         if found is None:
-            what = f"there is no column {parts[0]!r}" if len(parts) == 1 else f"there is no column {'.'.join(parts)!r}"
+            what = f"there is no column {'.'.join(parts)!r}"
             raise ExpressionError(f"{what} {position(text, start_of(column))}{did_you_mean(parts[0], self.names)}")
-        tree = self.named(found).tree.copy()
-        if not isinstance(tree, exp.Column | exp.Literal | exp.Func | exp.Paren):
-            tree = exp.Paren(this=tree)
-        for part in parts[1:]:
-            tree = exp.Dot(this=tree, expression=exp.to_identifier(part, quoted=True))
-        return tree
+        return found
 
     def _find(self, name: str) -> str | None:
         """The column that `name` means: the exact one, or the only one that differs in case."""

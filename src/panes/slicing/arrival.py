@@ -6,49 +6,61 @@ rows are to be treated. Batches never matter: the watermark before row i comes f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
+from panes.slicing.key_index import use_kernels
+
 Array = np.ndarray
 
+#: Rows that are not in order show it soon: so many are looked at before all others.
+_HEAD = 1024
 
-@dataclass(frozen=True)
-class Arrival:
+
+class Spread(NamedTuple):
+    """Between which times rows lie, and how far at most a row lies behind one that came before it."""
+
+    low: int
+    high: int
+    lag: int  # 0: rows are in order; of no use if times lie 2**63 apart
+
+    @property
+    def in_order(self) -> bool:
+        return self.lag == 0
+
+
+class Arrival(NamedTuple):
     """How the rows of one batch arrive."""
 
     watermark: int  # after the batch
-    in_order: bool
     late: Array | None  # mask of rows below the watermark they met; None if there are none
     met: Array | None  # the watermark each row met; None if no row is late
 
 
-def is_sorted(times: Array) -> bool:
-    return bool((times[1:] >= times[:-1]).all())
+def spread(times: Array) -> Spread:
+    """The spread of at least one time."""
+    if _is_sorted(times[:_HEAD]) and _is_sorted(times):
+        return Spread(int(times[0]), int(times[-1]), 0)
+    if use_kernels(len(times)):
+        from panes.slicing import kernels
+
+        return Spread(*kernels.spread(times))
+    lag = int((np.maximum.accumulate(times) - times).max())
+    return Spread(int(times.min()), int(times.max()), lag)
 
 
-def arrive(times: Array, watermark: int, bound: int | None, *, in_order: bool) -> Arrival:
+def _is_sorted(times: Array) -> bool:
+    return np.count_nonzero(times[1:] < times[:-1]) == 0
+
+
+def arrive(times: Array, spread: Spread, watermark: int, bound: int | None) -> Arrival:
     """`bound`: how far the watermark stays behind the largest time; None if rows don't move it."""
-    if in_order:
-        after = watermark if bound is None else max(watermark, int(times[-1]) - bound)
-        if times[0] >= watermark:
-            return Arrival(after, True, None, None)
-        # in order, rows can only be below the watermark that was there before the batch
-        late = times < watermark
-        met = np.full(len(times), watermark)
-        if bound is not None:
-            met[1:] = np.maximum(watermark, times[:-1] - bound)
-        return Arrival(after, True, late, met)
-    if bound is None:
-        late = times < watermark
-        return Arrival(watermark, False, late if late.any() else None, np.full(len(times), watermark))
-    highest = np.maximum.accumulate(times)
-    after = max(watermark, int(highest[-1]) - bound)
-    if times.min() >= watermark and (highest - times).max() <= bound:
-        return Arrival(after, False, None, None)
-    met = np.empty(len(times), np.int64)
-    met[0] = watermark
-    np.subtract(highest[:-1], bound, out=met[1:])
-    np.maximum(met, watermark, out=met)
+    after = watermark if bound is None else max(watermark, spread.high - bound)
+    if spread.low >= watermark and (bound is None or spread.lag <= bound):
+        return Arrival(after, None, None)
+    met = np.full(len(times), watermark)
+    if bound is not None:
+        np.maximum(np.maximum.accumulate(times[:-1]) - bound, watermark, out=met[1:])
     late = times < met
-    return Arrival(after, False, late, met) if late.any() else Arrival(after, False, None, None)
+    return Arrival(after, late, met) if late.any() else Arrival(after, None, None)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from panes.errors import QueryError, SnapshotMismatch
-from panes.slicing.keys import KEY_GROUPS
+from panes.slicing.keys import KEY_GROUPS, KeyDirectory
 from panes.slicing.rows import row_lane_state
 from panes.slicing.rows.row_lane import RowLane
 from panes.state.snapshot import pack, unpack
@@ -36,25 +36,29 @@ def snapshot(op: SliceOperator, key_groups: range | None = None) -> bytes:
     if op._keys is not None:
         tables["keys"] = op._keys.dump(slots)
     for i, lane in enumerate(op._lanes):
+        if isinstance(lane, RowLane):
+            lane._move_base()  # operators of one stream agree on where it is, whenever they last moved it
         parts = row_lane_state.dump(lane, slots) if isinstance(lane, RowLane) else lane.dump(slots)
         tables.update({f"lane.{i}.{name}": table for name, table in parts.items()})
     first = groups.start == 0
     if first:
         tables["late"] = op._ledger.table()
-    raw = op._raw.held()
-    if raw is not None and first:
-        tables["raw"] = raw[1].append_column("panes.seq", pa.array(raw[0]))
+    raw = _raw_of(op, groups)
+    if raw is not None:
+        tables["raw"] = raw
+    specs = [window_to_json(op._windows[q.label]) for q in op._queries]
     facts = {
         "identity": identity(op),
         "watermark": op.watermark,
         "seq": op._seq,
         "next_number": op._next_number,
-        "windows": [[q.label, q.number, window_to_json(op._windows[q.label])] for q in op._queries],
+        "keys_used": op._idle_keys.used,
+        "windows": [[q.label, q.number, spec] for q, spec in zip(op._queries, specs, strict=True)],
         "lanes": [_lane_facts(lane) for lane in op._lanes],
         "finished": op._finished,
         "counts": op._counts if first else {},
         "groups": [groups.start, groups.stop],
-        "pickled": _has_pickles(op, tables),
+        "pickled": any("pickled" in spec for spec in specs) or _has_pickles(op, tables),
     }
     return pack(facts, tables)
 
@@ -87,11 +91,10 @@ def restore(op: SliceOperator, blobs: Sequence[bytes]) -> None:
 
 
 def _has_pickles(op: SliceOperator, tables: dict[str, pa.Table]) -> bool:
-    """Whether reading this snapshot runs code: users' own objects can only be pickled."""
+    """Whether reading these tables runs code: users' own objects can only be pickled."""
     names = (n for table in tables.values() for n in table.column_names)
     user_cells = any(f.python for a in op.spec.aggs for f in a.bound.fields)
-    user_windows = any("pickled" in window_to_json(w) for w in op.windows.values())
-    return user_cells or user_windows or any(n.endswith(row_lane_state.PICKLED) for n in names)
+    return user_cells or any(n.endswith(row_lane_state.PICKLED) for n in names)
 
 
 def identity(op: SliceOperator) -> dict[str, Any]:
@@ -112,6 +115,20 @@ def _slots_of(op: SliceOperator, groups: range) -> Array:
     slots = np.arange(len(op._keys))
     of = op._keys.groups(slots)
     return slots[(of >= groups.start) & (of < groups.stop)]
+
+
+def _raw_of(op: SliceOperator, groups: range) -> pa.Table | None:
+    """Input rows that are kept, with their arrival numbers, of keys in these groups."""
+    held = op._raw.held()
+    if held is None or (op._keys is None and groups.start > 0):
+        return None
+    table = held[1].append_column("panes.seq", pa.array(held[0]))
+    if op._keys is None or groups == range(KEY_GROUPS):
+        return table
+    keys = KeyDirectory(op._keys.types)  # of its own: rows may be of keys that the operator has forgotten
+    of = keys.groups(keys.slots([table[k] for k in op.spec.keys]))
+    mine = table.filter(pa.array((of >= groups.start) & (of < groups.stop)))
+    return mine if mine.num_rows else None
 
 
 def _check_same_query(op: SliceOperator, facts: dict[str, Any]) -> None:

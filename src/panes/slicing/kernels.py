@@ -23,25 +23,35 @@ def intern_narrow(values: Array, begin: int, words: Array, shift: int, limit: in
     New ones get the codes n, n + 1, ... Stops at an integer that is wider, or new when there are `limit` codes.
     Returns (rows done, codes given).
     """
-    mask = np.uint64(len(words) - 1)
     down = np.uint64(shift)
     for i in range(begin, len(values)):
         value = values[i]
         at = (np.uint64(value) * _GOLDEN) >> down
         word = words[at]
-        while word == -1 or word >> 32 != value:
+        if word >> 32 != value or word == -1:
+            word, n = _search_narrow(value, at, words, limit, names, n)
             if word == -1:
-                if n >= limit or value < -(1 << 31) or value >= 1 << 31:
-                    return i, n
-                word = value << 32 | n
-                words[at] = word
-                names[n] = value
-                n += 1
-                break
-            at = (at + _ONE) & mask
-            word = words[at]
+                return i, n
         out[i] = word & 0xFFFFFFFF
     return len(values), n
+
+
+@njit(cache=True)
+def _search_narrow(value: int, at: np.uint64, words: Array, limit: int, names: Array, n: int) -> tuple[int, int]:
+    """The word of an integer, looked for from place `at` on and put in if it is new (-1 if it can't be), and n."""
+    mask = np.uint64(len(words) - 1)
+    word = words[at]
+    while word != -1:
+        if word >> 32 == value:
+            return word, n
+        at = (at + _ONE) & mask
+        word = words[at]
+    if n >= limit or value < -(1 << 31) or value >= 1 << 31:
+        return word, n
+    word = value << 32 | n
+    words[at] = word
+    names[n] = value
+    return word, n + 1
 
 
 @njit(cache=True)
@@ -95,6 +105,29 @@ def insert(values: Array, first_code: int, keys: Array, codes: Array, shift: int
             at = (at + _ONE) & mask
         keys[at] = values[i]
         codes[at] = first_code + i
+
+
+@njit(cache=True)
+def spread(times: Array) -> tuple[int, int, int]:
+    """The lowest and the highest time, and how far at most one lies behind another before it.
+
+    Only blocks that may add to the last figure are looked at row by row.
+    """
+    low = high = times[0]
+    lag = 0
+    for begin in range(0, len(times), 64):
+        end = min(begin + 64, len(times))
+        bottom = top = times[begin]
+        for i in range(begin, end):
+            top = max(top, times[i])
+            bottom = min(bottom, times[i])
+        if max(high, top) - bottom > lag:
+            for i in range(begin, end):
+                high = max(high, times[i])
+                lag = max(lag, high - times[i])
+        high = max(high, top)
+        low = min(low, bottom)
+    return low, high, lag
 
 
 @njit(cache=True)

@@ -170,7 +170,7 @@ class BitsIndex(ColumnIndex):
         if self._dtype.kind == "f":
             values = bits.astype(f"i{self._dtype.itemsize}").view(self._dtype)
         else:
-            values = bits.astype(self._dtype)
+            values = bits.astype(self._dtype, copy=False)
         return arrow_from_values(values, None if null is None else ~null, self.type)
 
     def hashes(self, codes: Array) -> Array:

@@ -79,7 +79,10 @@ class KeyDirectory:
         return slot_map(old, self.slots([table[f"key{i}"] for i in range(len(self.types))]))
 
     def compact(self, keep: Array) -> Array:
-        """Forget all keys but those of slots `keep`; returns the map from old slots to new ones."""
+        """Forget all keys but those of slots `keep`, which stay in their order.
+
+        Returns the map from old slots to new ones, -1 for keys that are forgotten.
+        """
         keep = np.unique(keep)
         fresh = KeyDirectory(self.types)
         moved = slot_map(keep, fresh.slots(self.key_columns(keep)), len(self))

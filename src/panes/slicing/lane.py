@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -26,9 +26,11 @@ class Rows:
 
     slots: Array | None  # int64 key slot per row; None: the stream has no key (all slot 0)
     times: Array  # int64
-    seq: Array  # int64 arrival numbers, increasing
+    seq: Array  # int64 arrival numbers, increasing; empty where nobody looks at them
     columns: Mapping[str, Column]  # SQL expression -> evaluated column
     in_order: bool  # times are non-decreasing
+    span: tuple[int, int] | None = None  # the lowest and the highest time, where known
+    keys: int | None = None  # how many slots have been given so far, where known
 
     def __len__(self) -> int:
         return len(self.times)
@@ -38,19 +40,38 @@ class Rows:
         columns = sum(c.values.nbytes + (0 if c.valid is None else c.valid.nbytes) for c in self.columns.values())
         return self.times.nbytes + self.seq.nbytes + columns + (0 if self.slots is None else self.slots.nbytes)
 
+    def bounds(self) -> tuple[int, int]:
+        """The lowest and the highest time; there is at least one row."""
+        if self.span is not None:
+            return self.span
+        first, last = (self.times[0], self.times[-1]) if self.in_order else (self.times.min(), self.times.max())
+        return int(first), int(last)
+
+    def slots_below(self) -> int:
+        """A number that all slots lie below; there is at least one row."""
+        if self.keys is not None:
+            return self.keys
+        return 1 if self.slots is None else int(self.slots.max()) + 1
+
     def take(self, index: Array | slice, *, in_order: bool | None = None) -> Rows:
         """Rows at `index` (a slice makes views); `in_order` where the caller knows."""
         times = self.times[index]
         return Rows(
             None if self.slots is None else self.slots[index],
             times,
-            self.seq[index],
+            self.seq[index] if len(self.seq) else self.seq,
             {name: column.take(index) for name, column in self.columns.items()},
             bool(np.all(times[1:] >= times[:-1])) if in_order is None else in_order,
+            keys=self.keys,
         )
 
     def inputs(self, names: Sequence[str]) -> Inputs:
-        return Inputs(tuple(self.columns[n] for n in names), self.times, self.seq, len(self.times))
+        return Inputs(
+            tuple(self.columns[n] for n in names),
+            self.times,
+            self.seq if len(self.seq) else self.times,
+            len(self.times),
+        )
 
 
 @dataclass(frozen=True)
@@ -88,6 +109,9 @@ class Results:
     revision: Array  # int32
     void: Array  # bool
     values: tuple[pa.Array, ...]
+
+    #: Windows that were each given to many keys, as (query, start, end, number of results); None: not known
+    runs: ClassVar[tuple[Array, Array, Array, Array] | None] = None
 
     def __len__(self) -> int:
         return len(self.query)

@@ -32,6 +32,11 @@ class LateLedger:
             self._parts = [pa.concat_tables(self._parts).combine_chunks()]
         return self._parts[0] if self._parts else self._schema.empty_table()
 
+    def take(self) -> pa.Table:
+        """All rows put aside, which are no longer held; they stay counted."""
+        taken, self._parts = self.table(), []
+        return taken
+
     def load(self, table: pa.Table) -> None:
         """Take in the table of another ledger."""
         if table.num_rows:

@@ -16,8 +16,9 @@ import pyarrow as pa
 from panes.aggregates.base import Column
 from panes.aggregates.columns import column_from_arrow
 from panes.errors import OperatorClosed, QueryError
-from panes.slicing.arrival import Arrival, arrive, is_sorted
+from panes.slicing.arrival import Arrival, Spread, arrive, spread
 from panes.slicing.checkpoint import restore, snapshot
+from panes.slicing.idle_keys import IdleKeys
 from panes.slicing.keys import KeyDirectory
 from panes.slicing.lane import Query, Results, Rows
 from panes.slicing.ledger import BAD_GAP, NULL_TIME, OUT_OF_RANGE, TOO_LATE, LateLedger
@@ -54,6 +55,7 @@ class SliceOperator:
         self._raw = RawRows()
         self._buffer = RowBuffer(spec, self._next_due)
         self._held: list[Results] = []
+        self._idle_keys = IdleKeys()
         self._seq = 0
         self._ramp = np.arange(0)
         self._finished = False
@@ -125,6 +127,17 @@ class SliceOperator:
         rows = [lane.rows_until_due() for lane in self._lanes if isinstance(lane, RowLane)]
         return min(lane.next_due(self.watermark) for lane in self._lanes), min(rows, default=NEVER)
 
+    def next_due(self) -> int:
+        """Nothing can become due before the watermark has reached this tick (unless rows come)."""
+        self._settle()
+        due, rows = self._next_due()
+        return due if rows > 0 else ALWAYS  # rows that wait for the watermark may complete a count of rows
+
+    def take_late(self) -> pa.Table:
+        """Rows that no result uses, as in `late`, which are forgotten here: whoever asks keeps them."""
+        self._settle()
+        return self._ledger.take()
+
     def push(self, batch: Any) -> Result:
         """Take rows (Arrow, pandas, Polars, a dict or a list of dicts); returns the results now due."""
         self._open("push")
@@ -177,6 +190,7 @@ class SliceOperator:
             waiting = [lane.buffer.oldest(self._seq) for lane in self._lanes if isinstance(lane, RowLane)]
             self._raw.forget(min(waiting, default=self._seq))
         result = self._builder.build(parts)
+        self._idle_keys.forget(self._keys, self._lanes)  # only now: what lanes give names keys by their slots
         self._counts["results"] += len(result)
         return result
 
@@ -184,16 +198,18 @@ class SliceOperator:
         # first of all what may fail: a batch that does is refused whole, and nothing has changed
         evaluated = {text: column_from_arrow(a) for text, a in self._expressions.evaluate(table).items()}
         self._counts["rows_in"] += table.num_rows
-        table, times, in_order, usable = self._with_time(table)
+        table, times, around, usable = self._with_time(table)
+        if around is None:
+            return []
         if usable is not None:
             evaluated = {text: c.take(usable) for text, c in evaluated.items()}
         n = len(times)
-        if not n:
-            return []
         bound = None if self.spec.watermark == MANUAL else self.spec.bound
-        arrival = arrive(times, self.watermark, bound, in_order=in_order)
+        arrival = arrive(times, around, self.watermark, bound)
         slots = None if self._keys is None else self._keys.slots([table[k] for k in self.spec.keys])
-        rows = Rows(slots, times, self._arrival_numbers(n), evaluated, in_order)
+        keys = None if self._keys is None else len(self._keys)
+        span = around.low, around.high
+        rows = Rows(slots, times, self._arrival_numbers(n), evaluated, around.in_order, span, keys)
         self._seq += n
         if self._needs_raw:
             self._raw.keep(rows.seq, table)
@@ -227,23 +243,23 @@ class SliceOperator:
             self._ramp = np.arange(n)
         return self._ramp[:n]
 
-    def _with_time(self, table: pa.Table) -> tuple[pa.Table, Array, bool, Array | None]:
-        """The batch without rows that have no usable time, the other rows' times, whether these are in order,
-        and which rows they are (None: all)."""
+    def _with_time(self, table: pa.Table) -> tuple[pa.Table, Array, Spread | None, Array | None]:
+        """The batch without rows that have no usable time, the other rows' times and their spread (None if there
+        are none), and which rows they are (None: all)."""
         column = column_from_arrow(table[self.spec.time])
         times = column.values.astype(np.int64, copy=False)
         if not len(times):
-            return table, times, True, None
-        in_order = is_sorted(times)
-        low, high = (times[0], times[-1]) if in_order else (times.min(), times.max())
-        if column.valid is None and low >= -_TIME_LIMIT and high <= _TIME_LIMIT:
-            return table, times, in_order, None
+            return table, times, None, None
+        around = spread(times)
+        if column.valid is None and around.low >= -_TIME_LIMIT and around.high <= _TIME_LIMIT:
+            return table, times, around, None
         valid = np.ones(len(times), bool) if column.valid is None else column.valid
         out = valid & ((times > _TIME_LIMIT) | (times < -_TIME_LIMIT))
         self._ledger.put(table.filter(pa.array(~valid)), NULL_TIME)
         self._ledger.put(table.filter(pa.array(out)), OUT_OF_RANGE)
         usable = np.flatnonzero(valid & ~out)
-        return table.take(pa.array(usable)), times[usable], is_sorted(times[usable]), usable
+        times = times[usable]
+        return table.take(pa.array(usable)), times, spread(times) if len(times) else None, usable
 
     def _row_by_row(self, table: pa.Table, rows: Rows, arrival: Arrival, unusable: Array | None) -> list[Results]:
         """A batch with rows that are late or unusable: each correction happens at its place among the others."""
@@ -341,6 +357,7 @@ class SliceOperator:
         """Be where a snapshot was taken, with lanes still empty."""
         self.watermark, self._seq = facts["watermark"], facts["seq"]
         self._next_number, self._finished = facts["next_number"], facts["finished"]
+        self._idle_keys = IdleKeys(facts["keys_used"])
         self._windows = dict(windows)
         self._queries = tuple(
             Query(label, number, windows[label].bind(self.spec.domain)) for label, number, _ in facts["windows"]
@@ -364,7 +381,7 @@ class SliceOperator:
 
     @property
     def metrics(self) -> dict[str, Any]:
-        """Rows in, used and late (by reason), results, slices, combines, bytes of state, watermark."""
+        """Rows in, used and late (by reason), results, slices, combines, keys and bytes of state, watermark."""
         self._settle()
         lanes: dict[str, Any] = {}
         for lane in self._lanes:

@@ -11,5 +11,5 @@ def spread(lo: Array, hi: Array) -> tuple[Array, Array]:
     """All positions of all ranges, one range after the other, and the offsets of the ranges among them."""
     lengths = np.maximum(hi - lo, 0)
     offsets = np.zeros(len(lo) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    return np.arange(offsets[-1]) + np.repeat(lo - offsets[:-1], lengths), offsets
+    lengths.cumsum(out=offsets[1:])
+    return np.arange(offsets[-1]) + (lo - offsets[:-1]).repeat(lengths), offsets

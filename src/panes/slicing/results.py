@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from panes.aggregates.columns import arrow_from_values
 from panes.errors import DataError
 from panes.slicing.keys import KeyDirectory
 from panes.slicing.lane import NO_TIME, Results, with_nan
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 Array = np.ndarray
 #: Up to here a Python list is faster than a call of Arrow's take.
 _FEW = 256
+_REVISION = pa.int32()
 
 
 class Result:
@@ -66,13 +69,19 @@ class ResultBuilder:
     ) -> None:
         self._spec = spec
         self._keys = keys
-        self._time_type = spec.schema.field(spec.time).type
-        self._is_timestamp = pa.types.is_timestamp(self._time_type)
+        time = spec.schema.field(spec.time).type
+        self._time_type = time if pa.types.is_timestamp(time) else pa.int64()
         self._positions = positions  # type of window_from and window_to; None: no window has them
         self._label_at = np.zeros(max(labels, default=0) + 1, np.int64)
         self._label_at[list(labels)] = np.arange(len(labels))
-        self._name_list = list(labels.values())
-        self._names = pa.array(self._name_list, pa.string())
+        self._names = pa.array(list(labels.values()), pa.string())
+        self._texts = [label.encode() for label in labels.values()]
+        self._column_names = [*spec.keys, "window", "window_start", "window_end"]
+        if positions is not None:
+            self._column_names += ["window_from", "window_to"]
+        self._column_names += [*(a.name for a in spec.aggs), "revision"]
+        if spec.lateness is not None:
+            self._column_names.append("void")
         self._empty: Result | None = None
 
     def empty(self) -> Result:
@@ -91,55 +100,49 @@ class ResultBuilder:
         return self._table(Results.concat(parts))
 
     def _table(self, given: Results) -> Result:
-        columns: dict[str, pa.Array] = {}
-        if self._keys is not None:
-            columns.update(zip(self._spec.keys, self._keys.key_columns(given.slots)))
-        columns["window"] = self._labels(given)
-        columns["window_start"] = self._time(given.start)
-        columns["window_end"] = self._time(given.end)
+        columns = [] if self._keys is None else self._keys.key_columns(given.slots)
+        query, start, end, counts = given.runs or (given.query, given.start, given.end, None)
+        columns += [self._labels(query, counts), self._time(start, counts), self._time(end, counts)]
         if self._positions is not None:
-            columns["window_from"] = _position(given.lo, self._positions)
-            columns["window_to"] = _position(given.hi, self._positions)
-        for agg, values in zip(self._spec.aggs, given.values):
-            columns[agg.name] = values
-        columns["revision"] = pa.array(given.revision.astype(np.int32, copy=False))
+            columns += [_position(given.lo, self._positions), _position(given.hi, self._positions)]
+        columns += given.values
+        columns.append(arrow_from_values(given.revision.astype(np.int32, copy=False), None, _REVISION))
         if self._spec.lateness is not None:
-            columns["void"] = pa.array(given.void)
-        table = pa.Table.from_arrays(list(columns.values()), list(columns))
-        end = given.end
-        if len(end) > 1 and (end[1:] < end[:-1]).any():
-            table = table.take(np.argsort(end, kind="stable"))
+            columns.append(pa.array(given.void))
+        table = pa.Table.from_arrays(columns, self._column_names)
+        if np.count_nonzero(end[1:] < end[:-1]):
+            table = table.take(np.argsort(given.end, kind="stable"))
         if self._spec.finalize is not None:
             table = self._spec.finalize(table)
         return Result(table)
 
-    def _labels(self, given: Results) -> pa.Array:
-        names = self._name_list
-        if len(given) < _FEW:
-            return pa.array([names[i] for i in self._label_at[given.query].tolist()], pa.string())
-        query = given.query
+    def _labels(self, query: Array, counts: Array | None) -> pa.Array:
+        """The label of each query, so many times; once if that is not said."""
+        if counts is not None or len(query) < _FEW:
+            return _strings([self._texts[i] for i in self._label_at[query].tolist()], counts)
         starts = np.flatnonzero(np.concatenate(([True], query[1:] != query[:-1])))
         if len(starts) * 8 > len(query):
             return self._names.take(pa.array(self._label_at[query]))
-        labels = [names[i].encode() for i in self._label_at[query[starts]].tolist()]
-        return _repeated(labels, np.diff(starts, append=len(query)))
+        return self._labels(query[starts], np.diff(starts, append=len(query)))
 
-    def _time(self, ticks: Array) -> pa.Array:
-        # NO_TIME is the smallest integer there is
-        missing = ticks == NO_TIME if len(ticks) and ticks.min() == NO_TIME else None
-        array = pa.array(ticks, mask=missing)
-        return array.view(self._time_type) if self._is_timestamp else array
+    def _time(self, ticks: Array, counts: Array | None) -> pa.Array:
+        if counts is not None:  # then they are windows on event time
+            return arrow_from_values(ticks.repeat(counts), None, self._time_type)
+        return arrow_from_values(ticks, ticks != NO_TIME, self._time_type)
 
 
-def _repeated(texts: Sequence[bytes], counts: Array) -> pa.Array:
+def _strings(texts: Sequence[bytes], counts: Array | None) -> pa.Array:
     """Each text so many times: written as blocks of bytes, since results come in long runs of one window."""
-    lengths = np.repeat(np.array([len(t) for t in texts], np.int64), counts)
-    offsets = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    data = b"".join(text * count for text, count in zip(texts, counts.tolist()))
-    if len(data) >= 2**31:
-        raise DataError(f"one call gives {len(lengths):,} results, too many for one table: push smaller batches")
-    return pa.StringArray.from_buffers(len(lengths), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data))
+    lengths = [0, *map(len, texts)]
+    if counts is None:
+        data, offsets = b"".join(texts), np.array([*accumulate(lengths)], np.int32)
+    else:
+        times = counts.tolist()
+        data = b"".join([text * n for text, n in zip(texts, times)])
+        if len(data) >= 2**31:
+            raise DataError(f"one call gives {sum(times):,} results, too many for one table: push smaller batches")
+        offsets = np.array(lengths, np.int32).repeat([1, *times]).cumsum(dtype=np.int32)
+    return pa.StringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(data))
 
 
 def _position(bounds: Array, type: pa.DataType) -> pa.Array:

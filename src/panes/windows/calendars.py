@@ -2,13 +2,13 @@
 
 A day of the change to summer time has 23 hours, one of the change back 25. Where a clock skips midnight, the
 day starts at the first moment it has. Dates are counted as NumPy does (days since 1970-01-01); the moments
-at which they start are found through `zoneinfo` once per year and zone, then looked up.
+at which they start are found through `zoneinfo` once per date and zone, then remembered.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from typing import Any
 
@@ -19,55 +19,44 @@ from panes.units import Calendar, Duration, TimeDomain, parse_calendar, parse_du
 from panes.windows.base import NEVER, TIME, Array, ContextFree
 
 _DAY = 86400
-#: Years whose dates Python and zoneinfo know with some days to spare; no windows beyond.
-_YEARS = (2, 9998)
 #: Monday 1970-01-05, where weeks are counted from, in days.
 _MONDAY = 4
+#: 1970-01-01 as Python counts days.
+_EPOCH = date(1970, 1, 1).toordinal()
+#: Dates that Python and zoneinfo know with some days to spare, first and last; no windows beyond.
+_KNOWN = (date(2, 1, 1).toordinal() - _EPOCH, date(9998, 12, 31).toordinal() - _EPOCH)
 
 
-@lru_cache(maxsize=4096)
-def _starts_of_year(year: int, tz: str, clock: int) -> Array:
-    """UTC seconds at which each local date of `year` reaches `clock` (seconds after midnight)."""
+@lru_cache(maxsize=2**16)
+def _start_of_date(day: int, tz: str, clock: int) -> int:
+    """The first UTC second at which clocks in `tz` have reached `clock` (seconds after midnight) of a date."""
     where = zone(tz)
-    first = datetime(year, 1, 1)
-    days = (datetime(year + 1, 1, 1) - first).days
-    moments = (first + timedelta(days=d, seconds=clock) for d in range(days))
-    return np.array([_moment(m, where) for m in moments], np.int64)
-
-
-def _moment(local: datetime, where: Any) -> int:
-    """The first UTC second at which a clock in `where` has reached `local`."""
-    before = _utc_seconds(local.replace(tzinfo=where))
-    after = _utc_seconds(local.replace(tzinfo=where, fold=1))
-    if before <= after:
-        return before
-    # the clock skips `local`: look for the change, which lies in (after, before]
-    shift = datetime.fromtimestamp(before, timezone.utc).astimezone(where).utcoffset()
-    low, high = after, before
+    local = datetime.fromordinal(_EPOCH + day) + timedelta(seconds=clock)
+    seconds = day * _DAY + clock
+    first, second = _offset_at(local, where), _offset_at(local.replace(fold=1), where)
+    if first >= second:  # once, or twice: then the first time
+        return seconds - first
+    # the clock skips `local`: look for the change, which lies in (low, high]
+    low, high = seconds - second, seconds - first
     while high - low > 1:
         middle = (low + high) // 2
-        if datetime.fromtimestamp(middle, timezone.utc).astimezone(where).utcoffset() == shift:
+        if _offset_at(datetime.fromtimestamp(middle, timezone.utc).astimezone(where), where) == second:
             high = middle
         else:
             low = middle
     return high
 
 
-def _utc_seconds(moment: datetime) -> int:
-    return round((moment - datetime(1970, 1, 1, tzinfo=timezone.utc)).total_seconds())
+def _offset_at(local: datetime, where: tzinfo) -> int:
+    """Seconds by which clocks in `where` are ahead of UTC."""
+    offset = where.utcoffset(local)
+    assert offset is not None
+    return offset.days * _DAY + offset.seconds
 
 
 def starts_of_dates(dates: Array, tz: str, clock: int = 0) -> Array:
     """UTC seconds at which each date (days since 1970) starts in `tz`, `clock` seconds after midnight."""
-    years = dates.astype("M8[D]").astype("M8[Y]").astype(np.int64) + 1970
-    years = np.clip(years, *_YEARS)
-    out = np.empty(len(dates), np.int64)
-    for year in np.unique(years):
-        mask = years == year
-        table = _starts_of_year(int(year), tz, clock)
-        first = np.datetime64(int(year) - 1970, "Y").astype("M8[D]").astype(np.int64)
-        out[mask] = table[np.clip(dates[mask] - first, 0, len(table) - 1)]
-    return out
+    return np.array([_start_of_date(d, tz, clock) for d in np.clip(dates, *_KNOWN).tolist()], np.int64)
 
 
 def _add(dates: Array, step: Calendar) -> Array:
@@ -103,8 +92,7 @@ class CalendarWindows(ContextFree):
     def _numbers(self, first_day: int, last_day: int) -> Array:
         """Numbers of all windows that start within these dates, and of a few more around them."""
         margin = _most_days(self.shift) + 9
-        limits = [int(np.datetime64(y - 1970, "Y").astype("M8[D]").astype(int)) for y in _YEARS]
-        low, high = (min(max(d, limits[0] + margin), limits[1] - margin) for d in (first_day, last_day))
+        low, high = (min(max(d, _KNOWN[0] + margin), _KNOWN[1] - margin) for d in (first_day, last_day))
         low, high = low - margin, high + margin
         if self.slide.months:
             unit, step = "M8[M]", self.slide.months

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from panes.windows.base import Array
-from panes.windows.grid import Grid, check_count
+from panes.windows.grid import Grid, check_count, distinct
 
 if TYPE_CHECKING:
     from panes.windows.periodic import Periodic
@@ -51,7 +51,8 @@ class PeriodicFamily:
         phases = firsts % steps
         if not self._from_zero:
             firsts = phases
-        rows = np.unique(np.stack((steps, firsts, phases), axis=1), axis=0)
+        rows = np.stack((steps, firsts, phases), axis=1)[np.lexsort((phases, firsts, steps))]
+        rows = rows[np.append(np.ones(len(rows[:1]), bool), (rows[1:] != rows[:-1]).any(axis=1))]
         kept = []
         for _ in range(_PRUNED):  # short steps come first, and cover most
             if not len(rows):
@@ -81,7 +82,7 @@ class PeriodicFamily:
             begin = np.maximum(begin, firsts)
         _, places = _spread(begin, steps, high)
         if len(steps) > 1:
-            places = np.unique(places)
+            places = distinct(places)
         return grid.values(places)
 
     def ending(self, lo: Any, hi: Any) -> tuple[Array, Array, Array]:

@@ -102,6 +102,14 @@ class Grid:
         return np.array([self.value(place) for place in exact], self.dtype)
 
 
+def distinct(values: Array) -> Array:
+    """Sorted, each value once: by sorting, which takes a fraction of the time that `numpy.unique` does."""
+    values = np.sort(values)
+    new = np.ones(len(values), bool)
+    np.not_equal(values[1:], values[:-1], out=new[1:])
+    return values[new]
+
+
 def check_count(count: int) -> None:
     if count > MOST:
         raise DataError(

@@ -22,6 +22,8 @@ Array = np.ndarray
 
 #: Up to this many keys, windows are answered by one gather over all windows and keys; beyond, row by row.
 _FEW_KEYS = 64
+#: Up to this many slices are written one by one in any case.
+_FEW_SLICES = 4
 #: Up to this many windows, it does not pay to look for those over the same slices.
 _FEW_WINDOWS = 64
 #: With `auto`, the tree is grown when windows are longer than this many slices and a call folds more cells than that.
@@ -92,7 +94,7 @@ class DenseStore:
         """Partials of slices `at` for slots 0..keys-1, slice by slice; `present` says which hold rows (None: all)."""
         ring = self._ring
         ring.widen(keys)
-        if keys <= _FEW_KEYS:
+        if keys <= _FEW_KEYS and len(at) > _FEW_SLICES:
             ring.write_all(ring.row(at), keys, 1 if present is None else present, cells)
             ring.touch(at)
             return
@@ -115,10 +117,12 @@ class DenseStore:
 
     def _choose(self, start: Array, end: Array) -> None:
         """Grow the tree if windows are long and many cells would be folded."""
-        if self._store == "auto" and not self._ring.tree:
-            lengths = end - start
-            if int(lengths.max()) > _LONG and int(lengths.sum()) * self._ring.width > _HEAVY:
-                self._ring.grow_tree()
+        ring = self._ring
+        if self._store != "auto" or ring.tree or len(start) * len(ring) * ring.width <= _HEAVY:
+            return
+        lengths = end - start
+        if int(lengths.max()) > _LONG and int(lengths.sum()) * ring.width > _HEAVY:
+            ring.grow_tree()
 
     def _answer_all(self, lo: Array, hi: Array) -> Answers:
         """Without keys: every window is one fold."""
@@ -164,7 +168,7 @@ class DenseStore:
 
     def _news(self, lo: Array, hi: Array, news: Array) -> dict[int, Array]:
         """For windows that need rows in their last part: which keys have rows there."""
-        which = np.flatnonzero(news != lo)
+        which = (news != lo).nonzero()[0]
         if not len(which):
             return {}
         rows, offsets = self._ring.cover(news[which], hi[which])
@@ -201,6 +205,13 @@ class DenseStore:
         at, offsets = spread(lo, hi)
         return _any(self._ring.present[self._ring.row(at), slot], offsets)
 
+    def used_slots(self) -> Array:
+        present = self._ring.present[self._ring.rows(), : self._ring.width]
+        return np.bitwise_or.reduce(present, axis=0).nonzero()[0]
+
+    def renumber(self, moved: Array) -> None:
+        self._ring.keep(np.flatnonzero(moved[: self._ring.width] >= 0))
+
     def cells(self, slots: Array | None) -> CellList:
         rows = self._ring.rows()
         present = self._ring.present[rows, : self._ring.width]
@@ -216,10 +227,10 @@ class DenseStore:
 def _distinct(lo: Array, hi: Array) -> tuple[Array, Array, Array]:
     """Distinct ranges, those that end together side by side, shortest first; and which of them each range is."""
     if len(lo) <= _FEW_WINDOWS:
-        pairs = sorted(set(zip(hi.tolist(), (-lo).tolist())))
-        number = {pair: i for i, pair in enumerate(pairs)}
-        which = np.array([number[pair] for pair in zip(hi.tolist(), (-lo).tolist())])
-        return np.array([-p[1] for p in pairs]), np.array([p[0] for p in pairs]), which
+        pairs = [*zip(hi.tolist(), (-lo).tolist())]
+        number = {pair: i for i, pair in enumerate(sorted(set(pairs)))}
+        table = np.array([*number])
+        return -table[:, 1], table[:, 0], np.array([number[pair] for pair in pairs])
     order = np.lexsort((-lo, hi))
     start, end = lo[order], hi[order]
     new = np.ones(len(lo), bool)
@@ -231,8 +242,7 @@ def _distinct(lo: Array, hi: Array) -> tuple[Array, Array, Array]:
 
 def _slots(present: Array, every: Array) -> Array:
     """The slots with rows; `every` itself if all have."""
-    seen = present.view(bool)
-    return every if seen.all() else np.flatnonzero(seen)
+    return every if np.count_nonzero(present) == len(every) else present.nonzero()[0]
 
 
 def _any(flags: Array, offsets: Array) -> Array:

@@ -17,6 +17,7 @@ import numpy as np
 
 from panes.slicing.window_set import step_of
 from panes.windows.base import ALWAYS, NEVER, Array, ContextFree
+from panes.windows.grid import distinct
 from panes.windows.periodic import Periodic, PeriodicFamily
 
 #: A stretch is listed ahead for about this many edges, and never for more than `_MOST` per row asked for.
@@ -71,8 +72,8 @@ class EdgeCache:
             if (hi - lo) * self._rate > _MOST * rows + _AHEAD:
                 return None
             edges = self._list(lo, hi)
-        first = int(np.searchsorted(edges, lo, side="right")) - 1
-        return edges[first : int(np.searchsorted(edges, hi, side="right"))]
+        first, stop = edges.searchsorted((lo, hi), "right").tolist()
+        return edges[first - 1 : stop]
 
     def starts(self, times: Array) -> Array:
         """The slice start of each time, computed one by one; ALWAYS where no edge lies before it."""
@@ -109,7 +110,7 @@ class EdgeCache:
         before = self.starts(np.array([low]))
         starts, ends = self._frozen
         bounds = np.concatenate((starts, ends))
-        edges = np.unique(np.concatenate((before, bounds[(bounds > low) & (bounds <= high)], *parts)))
+        edges = distinct(np.concatenate((before, bounds[(bounds > low) & (bounds <= high)], *parts)))
         self._edges = edges[~self.splits(edges)]
         self._lo, self._hi = low, high
         return self._edges

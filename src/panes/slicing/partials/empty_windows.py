@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from panes.errors import DataError
+from panes.slicing.empty_limit import check_empty
 from panes.slicing.lane import Results
 from panes.slicing.partials.lane_results import corrections, first_results, no_results
 from panes.slicing.partials.store import Answers
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from panes.slicing.partials.slice_side import SliceSide
 
 Array = np.ndarray
-
-#: More results than this at once are an accident: a watermark far ahead of the rows.
-_MOST = 50_000_000
 
 
 class EmptyWindows:
@@ -96,11 +93,7 @@ class EmptyWindows:
             return side.results(with_rows)
         keys = max((np.count_nonzero(f < NEVER) for f in self.first_end.values()), default=0)
         low = before if keys else max(before, int(side.slices.starts[0]) if len(side.slices) else upto)
-        if side.windows.count_ending(low, upto) * max(keys, 1) > _MOST:
-            raise DataError(
-                f"emit_empty=True would give more than {_MOST} windows between {low} and {upto}: the watermark is "
-                "too far ahead of the rows; use longer windows, or emit_empty=False"
-            )
+        check_empty(side.windows.count_ending(low, upto) * max(keys, 1), low, upto)
         every = side.admitted(side.windows.all_ending(low, upto))
         every = every.take(np.flatnonzero(np.isin(every.number, periodic)))
         others = with_rows.take(np.flatnonzero(~np.isin(with_rows.number, periodic)))

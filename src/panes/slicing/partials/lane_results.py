@@ -13,9 +13,23 @@ from panes.slicing.lane import NO_TIME, Agg, Results
 Array = np.ndarray
 
 
-def _same(value: np.generic, n: int) -> Array:
-    """The same value n times; if that is often, without writing it down."""
-    return np.full(n, value) if n < 4096 else np.broadcast_to(value, n)
+class _Same:
+    """The same value many times, written down once for all results (not for very many: that would stay in memory)."""
+
+    def __init__(self, value: np.generic) -> None:
+        self._value = value
+        self._written = np.full(4096, value)
+
+    def __call__(self, n: int) -> Array:
+        if n > _MANY:
+            return np.broadcast_to(self._value, n)
+        if n > len(self._written):
+            self._written = np.full(_MANY, self._value)
+        return self._written[:n]
+
+
+_MANY = 1 << 16
+_nowhere, _first, _not_void = _Same(np.int64(NO_TIME)), _Same(np.int32(0)), _Same(np.bool_(False))
 
 
 class RunResults(Results):
@@ -35,19 +49,19 @@ class RunResults(Results):
         values: tuple[pa.Array, ...],
     ) -> None:
         n = len(slots)
-        nowhere = _same(np.int64(NO_TIME), n)
+        nowhere = _nowhere(n)
         columns = {
             "runs": (number, start, end, counts),
             "slots": slots,
             "lo": nowhere,
             "hi": nowhere,
-            "revision": _same(np.int32(0), n),
-            "void": _same(np.bool_(False), n),
+            "revision": _first(n),
+            "void": _not_void(n),
             "values": values,
         }
         self.__dict__.update(columns)
 
-    runs: tuple[Array, Array, Array, Array]
+    runs: tuple[Array, Array, Array, Array]  # type: ignore[misc]
 
     def __len__(self) -> int:
         return len(self.slots)
@@ -68,9 +82,8 @@ class RunResults(Results):
 def first_results(query: Array, slots: Array, start: Array, end: Array, values: tuple[pa.Array, ...]) -> Results:
     """Windows on event time given for the first time."""
     n = len(query)
-    nowhere = _same(np.int64(NO_TIME), n)
-    first, void = _same(np.int32(0), n), _same(np.bool_(False), n)
-    return Results(query, slots, start, end, nowhere, nowhere, first, void, values)
+    nowhere = _nowhere(n)
+    return Results(query, slots, start, end, nowhere, nowhere, _first(n), _not_void(n), values)
 
 
 def corrections(

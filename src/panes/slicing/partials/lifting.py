@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,8 +29,7 @@ _WASTE = 8
 _SPARE = 4096
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """Partials of all slots 0..keys-1 of slices that start at `starts`, slice by slice."""
 
     starts: Array
@@ -38,8 +38,7 @@ class Block:
     cells: tuple[Cells, ...]
 
 
-@dataclass(frozen=True)
-class Loose:
+class Loose(NamedTuple):
     """Partials of single cells: slice number at[i] of `starts`, slot slots[i], each pair once."""
 
     starts: Array
@@ -71,13 +70,7 @@ def place(rows: Rows, edges: EdgeCache, lo: int, hi: int) -> Placed:
         starts, index = np.unique(edges.starts(times), return_inverse=True)
         return Placed(starts, index, None)
     if rows.in_order:
-        offsets = np.zeros(len(starts) + 1, np.int64)
-        offsets[1:-1] = np.searchsorted(times, starts[1:])
-        offsets[-1] = len(times)
-        if len(starts) > 1:
-            filled = offsets[1:] > offsets[:-1]
-            if not filled.all():
-                starts, offsets = starts[filled], np.append(offsets[:-1][filled], len(times))
+        starts, offsets = _segments(times, starts)
         return Placed(starts, None, offsets)
     if len(starts) == 1:
         return Placed(starts, np.zeros(len(times), np.int64), None)
@@ -93,6 +86,19 @@ def place(rows: Rows, edges: EdgeCache, lo: int, hi: int) -> Placed:
     else:
         index = np.searchsorted(starts, times, side="right") - 1
     return Placed(starts, index, None)
+
+
+def _segments(times: Array, starts: Array) -> tuple[Array, Array]:
+    """The slices that sorted times lie in, and the offsets of slices among the times."""
+    if len(starts) == 1:
+        return starts, np.array((0, len(times)))
+    offsets = np.zeros(len(starts) + 1, np.int64)
+    offsets[1:-1] = times.searchsorted(starts[1:])
+    offsets[-1] = len(times)
+    filled = offsets[1:] > offsets[:-1]
+    if np.count_nonzero(filled) < len(filled):
+        starts, offsets = starts[filled], np.append(offsets[:-1][filled], len(times))
+    return starts, offsets
 
 
 def lift_slices(rows: Rows, placed: Placed, aggs: Sequence[Agg], keys: int, *, dense: bool) -> Block | Loose:

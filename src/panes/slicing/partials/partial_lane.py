@@ -61,12 +61,10 @@ class PartialLane:
         """Take rows that are not late."""
         if not len(rows):
             return
-        times = rows.times
-        lo, hi = (times[0], times[-1]) if rows.in_order else (times.min(), times.max())
-        self.last_time = max(self.last_time, int(hi))
-        if rows.slots is not None:
-            self.keys = max(self.keys, int(rows.slots.max()) + 1)
-        placed = self.slices.place(rows, int(lo), int(hi)) if self.slices else None
+        lo, hi = rows.bounds()
+        self.last_time = max(self.last_time, hi)
+        self.keys = max(self.keys, rows.slots_below())
+        placed = self.slices.place(rows, lo, hi) if self.slices else None
         if self.sessions:
             atoms = self._lifter.lift(rows, placed, self.sessions.deadlines(rows), self.aggs, self.keys)
             self.sessions.take(atoms)
@@ -164,9 +162,18 @@ class PartialLane:
 
     def used_slots(self) -> Array:
         """Slots of keys that something is held of."""
-        parts = [self.slices.store.cells(None).slots]
-        parts += [s.store.slot[s.store.held(None)] for s in self.sessions.running]
+        parts = [self.slices.store.used_slots(), self.revisions.used_slots()]
+        parts += [s.store.used_slots() for s in self.sessions.running]
         return np.unique(np.concatenate(parts))
+
+    def renumber(self, moved: Array) -> None:
+        """`moved[slot]` is the new slot of a key, -1 if nothing is held of it; the order of keys stays."""
+        self.keys = int(np.count_nonzero(moved >= 0))
+        self.slices.renumber(moved)
+        for session in self.sessions.running:
+            session.store.renumber(moved)
+        self.revisions.renumber(moved)
+        self._lifter = AtomLifter()
 
     def describe(self) -> dict[str, Any]:
         """What slices look like now: where those held begin, and where the next edge after the watermark is."""

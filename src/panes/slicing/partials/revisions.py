@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
+Array = np.ndarray
 Identity = tuple[int, int, int, int]  # query number, slot, start, end
 
 
@@ -33,6 +36,13 @@ class Revisions:
 
     def forget_query(self, number: int) -> None:
         self._last = {w: r for w, r in self._last.items() if w[0] != number}
+
+    def used_slots(self) -> Array:
+        return np.array([w[1] for w in self._last], np.int64)
+
+    def renumber(self, moved: Array) -> None:
+        """`moved[slot]` is the new slot of a key."""
+        self._last = {(n, int(moved[slot]), start, end): r for (n, slot, start, end), r in self._last.items()}
 
     def items(self) -> Iterator[tuple[Identity, int]]:
         return iter(self._last.items())

@@ -121,6 +121,19 @@ class Ring:
             for target, source in pairs:
                 target[to, :width] = source[at, :width]
 
+    def keep(self, columns: Array) -> None:
+        """Only these columns stay (at least one does), moved together; nodes are computed anew."""
+        present, fields, blank = self.present, self.fields, self._blank
+        n, self.width = len(columns), max(len(columns), 1)
+        self._allocate(self._rows, self.width)
+        self._blank = blank
+        pairs = [(self.present, present)]
+        pairs += [pair for targets, sources in zip(self.fields, fields) for pair in zip(targets, sources)]
+        for row in self.rows().tolist():
+            for target, source in pairs:
+                target[row, :n] = source[row, columns]
+        self._fill(self.rows(), slice(n, self.width))
+
     def fill(self, rows: Array) -> None:
         """Make new rows among these hold nothing."""
         rows = rows[self._blank[rows]]
@@ -136,8 +149,15 @@ class Ring:
 
     def write_all(self, rows: Array, width: int, present: Any, cells: Sequence[Cells]) -> None:
         """Combine cells of columns 0..width-1 into several rows, given row by row."""
-        self.fill(rows)
         where = (rows[:, None] * self.columns + np.arange(width)).reshape(-1)
+        if width == self.width and self._blank[rows].all():
+            self._blank[rows] = False
+            self.present.reshape(-1)[where] = present
+            for a, cell in enumerate(cells):
+                for field, value in zip(self.flat(a).fields, cell.fields):
+                    field[where] = value
+            return
+        self.fill(rows)
         self.present.reshape(-1)[where] |= present
         self.combines += len(where)
         for a, (agg, cell) in enumerate(zip(self._aggs, cells)):
@@ -216,20 +236,28 @@ class Ring:
         """Slices at these positions change: nodes above them are out of date."""
         if not self.tree:
             return
-        levels = range(1, self._rows.bit_length())
-        if len(at) > 16:  # all between the first and the last: nodes too many cost less than sets
-            low, high = self._base + int(at[0]), self._base + int(at[-1])
-            valid = np.frombuffer(self._valid, np.uint8)
-            for level in levels:
-                first, mask = 2 * self._rows - (2 * self._rows >> level), (self._rows >> level) - 1
-                valid[first + (np.arange(low >> level, (high >> level) + 1) & mask)] = 0
+        size, valid = self._rows, self._valid
+        if len(at) > 16:  # all between the first and the last: nodes too many cost less than looking at each
+            self._touch_stretch(int(at[0]), int(at[-1]))
             return
-        numbers = set((self._base + at).tolist())
-        for level in levels:
-            numbers = {n >> 1 for n in numbers}
-            first, mask = 2 * self._rows - (2 * self._rows >> level), (self._rows >> level) - 1
-            for n in numbers:
-                self._valid[first + (n & mask)] = 0
+        for row in self.row(at).tolist():
+            for level in range(1, size.bit_length()):
+                node = 2 * size - (2 * size >> level) + (row >> level)
+                if not valid[node]:
+                    break  # then those above it are out of date too
+                valid[node] = 0
+
+    def _touch_stretch(self, first: int, last: int) -> None:
+        size, valid = self._rows, self._valid
+        low, high = self._base + first & (size - 1), self._base + last & (size - 1)
+        stretches = [(low, high)] if low <= high else [(low, size - 1), (0, high)]
+        for level in range(1, size.bit_length()):
+            begin = 2 * size - (2 * size >> level)
+            nodes = [(begin + (a >> level), begin + (b >> level) + 1) for a, b in stretches]
+            if all(valid.find(1, a, b) < 0 for a, b in nodes):
+                break
+            for a, b in nodes:
+                valid[a:b] = bytes(b - a)
 
     def _up_to_date(self, level: int, number: int) -> int:
         """The row of a node, computed if need be."""

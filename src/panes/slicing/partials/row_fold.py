@@ -85,7 +85,7 @@ def presence(ring: Ring, plan: Plan) -> list[Array]:
 def picked(ring: Ring, a: int, agg: BoundAggregate, plan: Plan, picks: Picks) -> Cells:
     """The partials of aggregate number `a` for all picks, one window after the other."""
     if not isinstance(agg, Fieldwise):
-        return _picked(_merged(ring, a, agg, plan), picks)
+        return _picked([*zip(*(c.fields for c in _merged(ring, a, agg, plan)))], picks)
     sums = all(p.ufunc is np.add for p in agg.parts)
     if sums and picks.by_presence and ring.width >= _WIDE:
         return Cells(tuple(_summed(field, ring.width, plan, picks) for field in ring.fields[a]))
@@ -103,36 +103,41 @@ def _merged(ring: Ring, a: int, agg: BoundAggregate, plan: Plan) -> list[Cells]:
     return found
 
 
-def _folded(ring: Ring, a: int, agg: Fieldwise, plan: Plan) -> list[Cells]:
-    """Field by field, in place as soon as there is an array of the window's own."""
-    columns = []
+def _folded(ring: Ring, a: int, agg: Fieldwise, plan: Plan) -> list[Array]:
+    """Field by field, as matrices [windows x keys]."""
+    found = []
     for part, field in zip(agg.parts, ring.fields[a]):
-        found: list[Array] = []
+        totals = memory.empty(len(plan) * ring.width, field.dtype).reshape(len(plan), ring.width)
         for i, more in enumerate(plan.grows):
-            rows = plan.rows(i)
-            total, own = found[-1] if more else field[rows[0], : ring.width], None
+            rows, out = plan.rows(i), totals[i]
+            total = totals[i - 1] if more else field[rows[0], : ring.width]
+            if len(rows) == 1 - more:
+                out[:] = total
             for row in rows[not more :]:
-                total = own = part.ufunc(total, field[row, : ring.width], out=own)
-            found.append(total)
-        columns.append(found)
-    return [Cells(fields) for fields in zip(*columns)]
+                total = part.ufunc(total, field[row, : ring.width], out=out)
+        found.append(totals)
+    return found
 
 
-def _picked(cells: Sequence[Cells], picks: Picks) -> Cells:
-    counts = picks.counts
-    columns = []
-    for fields in zip(*(c.fields for c in cells)):
-        out = memory.empty(int(counts.sum()), fields[0].dtype)
-        at = 0
-        for window, slots in zip(picks.window, picks.slots):
-            place, field = out[at : at + len(slots)], fields[window]
-            if len(slots) == len(field):
-                place[:] = field
-            else:
-                np.take(field, slots, out=place, mode="clip")  # "clip" writes in place, "raise" does not
-            at += len(slots)
-        columns.append(out)
-    return Cells(tuple(columns))
+def _picked(fields: Sequence[Sequence[Array] | Array], picks: Picks) -> Cells:
+    """Of each field, given window by window, what is asked for."""
+    return Cells(tuple(_picked_field(field, picks) for field in fields))
+
+
+def _picked_field(field: Sequence[Array] | Array, picks: Picks) -> Array:
+    size = len(picks.all_slots)
+    if isinstance(field, np.ndarray) and size == len(picks.window) * field.shape[1]:
+        return field[picks.window].reshape(-1)  # every window is asked for with all keys
+    out = memory.empty(size, field[0].dtype)
+    at = 0
+    for window, slots in zip(picks.window, picks.slots):
+        place, totals = out[at : at + len(slots)], field[window]
+        if len(slots) == len(totals):
+            place[:] = totals
+        else:
+            np.take(totals, slots, out=place, mode="clip")  # "clip" writes in place, "raise" does not
+        at += len(slots)
+    return out
 
 
 def _summed(field: Array, width: int, plan: Plan, picks: Picks) -> Array:

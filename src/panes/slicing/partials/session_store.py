@@ -223,6 +223,16 @@ class SessionStore:
         ids = np.flatnonzero(there)
         return ids[order_by(self.slot[ids], self.first[ids])]
 
+    def used_slots(self) -> Array:
+        """Slots of keys that have a session."""
+        return np.flatnonzero(self._head >= 0)
+
+    def renumber(self, moved: Array) -> None:
+        """`moved[slot]` is the new slot of a key, -1 if it has no session; the order of keys stays."""
+        self.slot = np.where(self.state != FREE, moved[self.slot], 0)
+        kept = np.flatnonzero(moved[: len(self._head)] >= 0)
+        self._head, self._floor = self._head[kept], self._floor[kept]
+
     def load(self, pieces: Pieces, given: Array) -> None:
         """Take sessions of keys that have none here, by slot and time."""
         if len(pieces):

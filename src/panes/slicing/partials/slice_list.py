@@ -28,7 +28,7 @@ class SliceList:
 
     def position(self, values: Array) -> Array:
         """The number of slices that start before each value."""
-        return np.searchsorted(self.starts, values)
+        return self.starts.searchsorted(values)
 
     def place(self, starts: Array) -> tuple[Array, Array]:
         """Positions of slices with these (sorted) starts, and of those among them that are new and put in."""
@@ -37,8 +37,8 @@ class SliceList:
             at = np.arange(len(held), len(held) + len(starts))
             self._append(starts)
             return at, at
-        at = np.searchsorted(held, starts)
-        new = held[np.minimum(at, len(held) - 1)] != starts
+        at = held.searchsorted(starts)
+        new = held.take(at, mode="clip") != starts
         if not new.any():
             return at, at[:0]
         at += np.cumsum(new) - new  # the room that new ones before it take

@@ -112,6 +112,11 @@ class SliceSide:
             self.store = self._new_store(dense=False)
             self.store.add(held)
 
+    def renumber(self, moved: Array) -> None:
+        """`moved[slot]` is the new slot of a key, -1 if nothing is held of it; the order of keys stays."""
+        self.store.renumber(moved)
+        self._checked = _SMALL
+
     def due(self, before: int, watermark: int) -> Results:
         """Windows with before < end <= watermark that hold rows."""
         if self.empty is not None:
@@ -134,11 +139,11 @@ class SliceSide:
     def answer(self, spans: Spans) -> tuple[Spans, Answers | None]:
         """Windows that have slices where they need them, and what they come to for each key."""
         lo, hi, news = self._ranges(spans)
-        some = np.flatnonzero(news < hi)
-        if not len(some):
-            return Spans.none(), None
+        some = (news < hi).nonzero()[0]
         if len(some) < len(spans):
             spans, lo, hi, news = spans.take(some), lo[some], hi[some], news[some]
+        if not len(spans):
+            return spans, None
         return spans, self.store.answer(lo, hi, news)
 
     def _ranges(self, spans: Spans) -> tuple[Array, Array, Array]:
@@ -176,9 +181,10 @@ class SliceSide:
     def purge(self, progress: int) -> None:
         """Forget slices that no window ending after `progress` needs, and join others if there are many."""
         horizon = self.windows.horizon(progress)
-        count = int(self.slices.position(np.array(horizon)))
-        if count:
-            self._purged = int(self.slices.starts[count - 1])
+        starts = self.slices.starts
+        if len(starts) and starts[0] < horizon:
+            count = int(starts.searchsorted(horizon))
+            self._purged = int(starts[count - 1])
             self.store.drop(count)
             self.slices.drop(count)
             self.edges.thaw(horizon)

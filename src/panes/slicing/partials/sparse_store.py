@@ -157,6 +157,14 @@ class SparseStore:
         held = at[mine] - self._base
         return mine, np.searchsorted(held, lo), np.searchsorted(held, hi)
 
+    def used_slots(self) -> Array:
+        return np.unique(np.concatenate([self._slots.view(), *(r.slots for r in self._runs)]))
+
+    def renumber(self, moved: Array) -> None:
+        slots = self._slots.view()
+        slots[:] = moved[slots]
+        self._runs = [CellList(r.at, moved[r.slots], r.cells) for r in self._runs]
+
     def cells(self, slots: Array | None) -> CellList:
         self._settle()
         index = np.arange(len(self._at))

@@ -76,6 +76,12 @@ class Store(Protocol):
     def cells(self, slots: Array | None) -> CellList:
         """Everything held, or what belongs to these slots."""
 
+    def used_slots(self) -> Array:
+        """Slots of keys that have rows, sorted."""
+
+    def renumber(self, moved: Array) -> None:
+        """`moved[slot]` is the new slot of a key, -1 if it has no rows; the order of keys stays."""
+
     @property
     def occupied(self) -> int:
         """How many cells hold rows."""

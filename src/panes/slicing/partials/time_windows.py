@@ -98,10 +98,10 @@ class TimeWindows:
     def _due_soon(self, lo: int, hi: int) -> Spans:
         """The same when no query can have more than one window ending in the stretch."""
         ends = self._next_ends(lo)
-        which = np.flatnonzero(ends <= hi)
+        which = (ends <= hi).nonzero()[0]
         end = ends[which]
         if hi - lo > 1 and len(which) > 1:
-            order = np.argsort(end, kind="stable")
+            order = end.argsort(kind="stable")
             which, end = which[order], end[order]
         return Spans(self._numbers[which], end - self._sizes[which], end)
 

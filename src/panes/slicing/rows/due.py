@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from panes.slicing.lane import NO_TIME, Query, with_nan
+from panes.slicing.ranges import spread
 from panes.slicing.rows.key_state import KeyState
 from panes.slicing.rows.slice_table import SliceIndex, SliceTable
 from panes.slicing.window_set import WindowSet
@@ -42,20 +43,19 @@ class Due:
 
     @classmethod
     def none(cls) -> Due:
-        return cls(*(np.empty(0, np.int64) for _ in fields(cls)))
+        return _NONE
 
     @classmethod
     def concat(cls, parts: Sequence[Due]) -> Due:
         parts = [p for p in parts if len(p)]
         if not parts:
-            return cls.none()
+            return _NONE
         if len(parts) == 1:
             return parts[0]
         joined = []
-        for f in fields(cls):
-            columns = [getattr(p, f.name) for p in parts]
+        for columns in zip(*(p.columns() for p in parts)):
             if any(c.dtype == np.float64 for c in columns):
-                columns = [with_nan(c) for c in columns]
+                columns = tuple(with_nan(c) for c in columns)
             joined.append(np.concatenate(columns))
         return cls(*joined)
 
@@ -91,7 +91,8 @@ class Due:
             return self
         i0, i1 = self.i0, self.i1
         by_rows = i0 == _UNKNOWN
-        if by_rows.any():
+        some_by_rows = bool(by_rows.any())
+        if some_by_rows:
             index = SliceIndex(table.slot, table.pos)
             i0 = np.where(by_rows, index.at_or_after(self.slot, self.start_pos), i0)
             i1 = np.where(by_rows, index.at_or_after(self.slot, self.stop_pos), i1)
@@ -100,12 +101,22 @@ class Due:
             filled = i1 > i0
             first, final = np.where(filled, i0, 0), np.where(filled, i1 - 1, 0)
             start_pos = np.where(by_rows, start_pos, np.where(filled, table.pos[first], _UNKNOWN))
-            stop_pos = np.where(by_rows, stop_pos, np.where(filled, table.stop[final], _UNKNOWN))
-            start = np.where(start == ALWAYS, np.where(by_rows, table.first[0][first], start), start)
+            stop_pos = np.where(by_rows, stop_pos, np.where(filled, table.pos[final] + table.rows[final], _UNKNOWN))
+            if some_by_rows:
+                start = np.where(by_rows & (start == ALWAYS), table.first[0][first], start)
         return Due(self.number, self.slot, start, self.end, self.lo, self.hi, i0, i1, start_pos, stop_pos)
 
+    def columns(self) -> tuple[Array, ...]:
+        return (
+            self.number, self.slot, self.start, self.end, self.lo, self.hi, self.i0, self.i1,
+            self.start_pos, self.stop_pos,
+        )  # fmt: skip
+
     def take(self, index: Array) -> Due:
-        return Due(*(getattr(self, f.name)[index] for f in fields(self)))
+        return Due(*(column[index] for column in self.columns()))
+
+
+_NONE = Due(*[np.empty(0, np.int64)] * 10)
 
 
 class DueFinder:
@@ -116,13 +127,11 @@ class DueFinder:
         sets: Mapping[Measure, WindowSet],
         count_backs: Sequence[tuple[int, CountBack]],
         dimensions: Sequence[str],
-        emit_empty: bool,
     ) -> None:
         self._sets = sets
         self._count_backs = count_backs
         self._ticks = {n: WindowSet(w.ticks.measure, [Query("", n, w.ticks)]) for n, w in count_backs}
         self._dimension = {name: 1 + i for i, name in enumerate(dimensions)}
-        self._emit_empty = emit_empty
 
     def by_rows(self, table: SliceTable, slots: Array, before: tuple[Array, ...], keys: KeyState) -> Iterator[Due]:
         """Windows on rows or columns that the rows just taken by `slots` complete."""
@@ -140,28 +149,24 @@ class DueFinder:
 
     def by_time(self, table: SliceTable, before: int, now: int, keys: KeyState) -> Iterator[Due]:
         """Windows on event time that end in (before, now]."""
-        slots = np.unique(table.slot)
-        lo, hi = np.full(len(slots), before), np.full(len(slots), now)
         windows = self._sets.get(TIME)
+        if not windows and not self._count_backs:
+            return
+        slots = table.slots()
+        lo, hi = np.full(len(slots), before), np.full(len(slots), now)
         if windows:
-            if self._emit_empty:
-                yield self._with_empty(table, windows, before, now, NEVER, keys)
-            else:
-                yield self._on_values(table, windows, 0, slots, lo, hi, keys)
+            yield self._on_values(table, windows, 0, slots, lo, hi, keys)
         for number, window in self._count_backs:
             if window.ticks.measure == TIME:
                 yield self._last_rows(table, number, window, 0, slots, lo, hi)
 
-    def at_end(self, table: SliceTable, before: int, keys: KeyState, last_time: int) -> Iterator[Due]:
+    def at_end(self, table: SliceTable, before: int, keys: KeyState) -> Iterator[Due]:
         """What the end of the stream makes due: time and column measures reach infinity, row counts don't."""
-        slots = np.unique(table.slot)
+        slots = table.slots()
         for measure, windows in self._sets.items():
             if measure == TIME:
                 lo = np.full(len(slots), before)
-                if self._emit_empty:
-                    yield self._with_empty(table, windows, before, NEVER, last_time, keys)
-                else:
-                    yield self._on_values(table, windows, 0, slots, lo, np.full(len(slots), NEVER), keys)
+                yield self._on_values(table, windows, 0, slots, lo, np.full(len(slots), NEVER), keys)
             elif measure != ROWS:
                 d = self._dimension[str(measure.column)]
                 seen = keys.last[d][slots]
@@ -175,10 +180,10 @@ class DueFinder:
         self, table: SliceTable, windows: WindowSet, slots: Array, lo: Array, hi: Array, keys: KeyState
     ) -> Due:
         number, start, end = _ending_in_union(windows, lo, hi)
-        group, pick = _pairs(end, lo, hi)
-        slot = slots[group]
-        ok = keys.admits(number[pick], slot, start[pick])
-        slot, pick = slot[ok], pick[ok]
+        if not len(end):
+            return Due.none()
+        group, pick = pairs(end, lo, hi)
+        slot, pick = _admitted(keys, slots[group], pick, number, start)
         index = SliceIndex(table.slot, table.pos)
         i0, i1 = index.at_or_after(slot, start[pick]), index.at_or_after(slot, end[pick])
         return Due.of_ranges(number[pick], slot, i0, i1, lo=start[pick], hi=end[pick])
@@ -195,16 +200,15 @@ class DueFinder:
     ) -> Due:
         if not len(slots) or not len(table):
             return Due.none()
-        values = np.unique(np.concatenate((table.first[d], table.last[d])))
-        number, start, end = windows.ending_among(values, lo.min(), hi.max())
+        number, start, end = windows.ending_among(table.ends(d), lo.min(), hi.max())
+        if not len(end):
+            return Due.none()
         reach = windows.reach
-        begin, stop = np.searchsorted(table.slot, slots), np.searchsorted(table.slot, slots, side="right") - 1
+        begin, stop = table.slot.searchsorted(slots), table.slot.searchsorted(slots, side="right") - 1
         low = np.maximum(lo, table.first[d][begin])
         high = hi if math.isinf(reach) else np.minimum(hi, _plus(table.last[d][stop], reach))
-        group, pick = _pairs(end, low, high)
-        slot = slots[group]
-        ok = keys.admits(number[pick], slot, start[pick])
-        slot, pick = slot[ok], pick[ok]
+        group, pick = pairs(end, low, high)
+        slot, pick = _admitted(keys, slots[group], pick, number, start)
         index = SliceIndex(table.slot, table.first[d])
         i0, i1 = index.at_or_after(slot, start[pick]), index.at_or_after(slot, end[pick])
         holds = i1 > i0
@@ -222,8 +226,10 @@ class DueFinder:
         """ "The last k rows at each tick whose last step holds a row; each slice is one row here."""
         if not len(slots) or not len(table):
             return Due.none()
-        _, start, end = self._ticks[number].ending_among(np.unique(table.first[d]), lo.min(), hi.max())
-        group, pick = _pairs(end, lo, hi)
+        _, start, end = self._ticks[number].ending_among(np.sort(table.first[d]), lo.min(), hi.max())
+        if not len(end):
+            return Due.none()
+        group, pick = pairs(end, lo, hi)
         slot = slots[group]
         index = SliceIndex(table.slot, table.first[d])
         i1 = index.at_or_after(slot, end[pick])
@@ -239,41 +245,31 @@ class DueFinder:
         first_time = table.first[0][i0]
         return Due.of_ranges(np.full(len(slot), number), slot, i0, i1, start=first_time, end=shown, lo=begin, hi=stop)
 
-    def _with_empty(
-        self, table: SliceTable, windows: WindowSet, before: int, now: int, last_time: int, keys: KeyState
-    ) -> Due:
-        """Every window of every key seen, from its first row on, whether it holds rows or not."""
-        slots = np.flatnonzero(keys.rows_seen > 0)
-        if not len(slots):
-            return Due.none()
-        first = keys.first_time[slots]
-        top = now if last_time == NEVER else min(now, int(_plus(last_time, windows.reach)))
-        number, start, end = windows.ending(max(before, int(first.min())), top)
-        if last_time != NEVER:
-            inside = start <= last_time
-            number, start, end = number[inside], start[inside], end[inside]
-        group, pick = _pairs(end, np.maximum(first, before), np.full(len(slots), NEVER))
-        slot = slots[group]
-        ok = keys.admits(number[pick], slot, start[pick])
-        slot, pick = slot[ok], pick[ok]
-        index = SliceIndex(table.slot, table.first[0])
-        i0, i1 = index.at_or_after(slot, start[pick]), index.at_or_after(slot, end[pick])
-        return Due.of_ranges(number[pick], slot, i0, np.maximum(i0, i1), start=start[pick], end=end[pick])
+
+def _admitted(keys: KeyState, slot: Array, pick: Array, number: Array, start: Array) -> tuple[Array, Array]:
+    """The pairs of a key and a window (by index) that the window's query gives."""
+    if not keys.given_from:
+        return slot, pick
+    ok = keys.admits(number[pick], slot, start[pick])
+    return slot[ok], pick[ok]
 
 
-def _pairs(ends: Array, lo: Array, hi: Array) -> tuple[Array, Array]:
+def pairs(ends: Array, lo: Array, hi: Array) -> tuple[Array, Array]:
     """(group, window) for each window with lo[group] < end <= hi[group]; `ends` sorted."""
-    a = np.searchsorted(ends, lo, side="right")
-    b = np.maximum(np.searchsorted(ends, hi, side="right"), a)
-    counts = b - a
-    group = np.repeat(np.arange(len(lo)), counts)
-    first = np.concatenate(([0], np.cumsum(counts)))[:-1]
-    return group, np.arange(counts.sum()) + np.repeat(a - first, counts)
+    a = ends.searchsorted(lo, side="right")
+    counts = np.maximum(ends.searchsorted(hi, side="right") - a, 0)
+    if len(lo) == 1:
+        n = int(counts[0])
+        return np.zeros(n, np.int64), np.arange(a[0], a[0] + n)
+    pick, _ = spread(a, a + counts)
+    return np.arange(len(lo)).repeat(counts), pick
 
 
 def _ending_in_union(windows: WindowSet, lo: Array, hi: Array) -> tuple[Array, Array, Array]:
     """Windows that end in any of the stretches (lo[i], hi[i]], by end, each once."""
-    order = np.argsort(lo, kind="stable")
+    if len(lo) == 1:
+        return windows.ending(lo[0].item(), hi[0].item())
+    order = lo.argsort(kind="stable")
     found = []
     at: Any = None
     for a, b in zip(lo[order].tolist(), hi[order].tolist()):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ Array = np.ndarray
 
 
 #: plain columns, one value per key, as attributes of KeyState
-KEY_COLUMNS = ("rows_seen", "first_time", "purged_time", "purged_pos", "sealed")
+KEY_COLUMNS = ("rows_seen", "purged_time", "purged_pos", "sealed")
 
 
 class KeyState:
@@ -24,7 +24,6 @@ class KeyState:
         self._types = [np.dtype(np.int64), *dimension_types]
         self._defaults: dict[int, dict[str, Any]] = {}
         self.rows_seen = np.zeros(0, np.int64)
-        self.first_time = np.zeros(0, np.int64)
         self.last = tuple(np.zeros(0, t) for t in self._types)  # last value on each dimension
         self.purged_time = np.zeros(0, np.int64)  # largest time / position of rows no longer held
         self.purged_pos = np.zeros(0, np.int64)
@@ -51,7 +50,6 @@ class KeyState:
             return
         more = max(n, have + have // 2) - have if have else n
         self.rows_seen = _pad(self.rows_seen, more, 0)
-        self.first_time = _pad(self.first_time, more, NEVER)
         self.last = tuple(_pad(a, more, _lowest(a.dtype)) for a in self.last)
         self.purged_time = _pad(self.purged_time, more, ALWAYS)
         self.purged_pos = _pad(self.purged_pos, more, 0)
@@ -67,19 +65,21 @@ class KeyState:
 
     def set_windows(
         self,
-        discretizers: Sequence[tuple[int, Discretizer]],
+        states: Mapping[int, Mapping[str, Any]],
         free_forms: Sequence[tuple[int, FreeForm]],
         numbers: Set[int],
     ) -> None:
-        """State columns for these windows; those that stay keep theirs. `numbers`: all windows there are."""
+        """State columns (by window: names and defaults); windows that stay keep theirs. `numbers`: all there are."""
         kept = self.windows
-        self.windows, self._defaults = {}, {}
-        for number, window in discretizers:
-            self._defaults[number] = dict(window.state)
-            self.windows[number] = kept.get(number) or {
+        self._defaults = {number: dict(state) for number, state in states.items()}
+        self.windows = {
+            number: kept.get(number)
+            or {
                 name: _pad(np.empty(0, np.asarray(default).dtype), len(self), default)
-                for name, default in window.state.items()
+                for name, default in state.items()
             }
+            for number, state in states.items()
+        }
         forms = self.free_forms
         self.free_forms = {
             number: forms.get(number) or (np.full(len(self), None, object), np.full(len(self), NEVER))
@@ -94,8 +94,7 @@ class KeyState:
     def note(self, runs: KeyRuns, dims: Sequence[Array]) -> None:
         """Rows have passed: counts and last values move on."""
         heads, tails = runs.offsets[:-1], runs.offsets[1:] - 1
-        self.rows_seen[runs.slots] += np.diff(runs.offsets)
-        self.first_time[runs.slots] = np.minimum(self.first_time[runs.slots], runs.times[heads])
+        self.rows_seen[runs.slots] += runs.offsets[1:] - heads
         for column, values in zip(self.last, dims):
             column[runs.slots] = values[tails]
 
@@ -157,8 +156,8 @@ class KeyState:
 
 def horizons(windows: WindowSet, progress: Array) -> Array:
     """`windows.horizon` for each key, asked once per distinct progress."""
-    if not len(progress):
-        return progress
+    if len(progress) < 2:
+        return np.array([windows.horizon(p) for p in progress.tolist()], progress.dtype)
     distinct, back = np.unique(progress, return_inverse=True)
     return np.array([windows.horizon(p) for p in distinct.tolist()], progress.dtype)[back]
 

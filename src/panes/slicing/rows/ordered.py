@@ -17,6 +17,7 @@ import pyarrow as pa
 from panes.aggregates.base import Cells, Column
 from panes.slicing.lane import Agg, Query, Rows
 from panes.slicing.rows.due import Due, DueFinder
+from panes.slicing.rows.empty_windows import EmptyWindows
 from panes.slicing.rows.key_state import KeyState, horizons
 from panes.slicing.rows.range_fold import lower_ranges
 from panes.slicing.rows.slice_table import SliceTable
@@ -42,7 +43,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Found:
-    """Windows that are due, with their results (one Arrow array per aggregate)."""
+    """Windows that are due, with their results (one Arrow array per aggregate; none if nobody asked for them)."""
 
     due: Due
     values: tuple[pa.Array, ...]
@@ -64,6 +65,7 @@ class OrderedSlicer:
         emit_empty: bool = False,
     ) -> None:
         self.aggs = tuple(aggs)
+        self._bounds = [a.bound for a in self.aggs]
         self.dimensions = dict(dimensions)  # column measures, as expressions, and their types
         self.store = store
         self.emit_empty = emit_empty
@@ -91,19 +93,26 @@ class OrderedSlicer:
         self.count_backs = [(q.number, q.window) for q in queries if isinstance(q.window, CountBack)]
         #: a window that starts "k rows back" may start at any row, so every row is a slice of its own
         self.slice_per_row = bool(self.count_backs or self.free_forms)
+        self._wanted = {c for _, w in (*self.discretizers, *self.free_forms) for c in w.columns}
         self._shown_by_time = {q.number for q in queries if q.window.context is ContextClass.SESSION}
-        self.keys.set_windows(self.discretizers, self.free_forms, {q.number for q in queries})
-        self.finder = DueFinder(self.sets, self.count_backs, tuple(self.dimensions), self.emit_empty)
+        self.empty = EmptyWindows(queries) if self.emit_empty else None
+        states = {} if self.empty is None else self.empty.state
+        states = {**states, **{number: window.state for number, window in self.discretizers}}
+        self.keys.set_windows(states, self.free_forms, {q.number for q in queries})
+        self.finder = DueFinder(self.sets, self.count_backs, tuple(self.dimensions))
 
     def no_slices(self) -> SliceTable:
         empty = np.empty(0, np.int64)
         dims = tuple(np.empty(0, t) for t in (np.dtype(np.int64), *self.dimensions.values()))
         return SliceTable(empty, empty, empty, dims, dims, tuple(a.bound.empty(0) for a in self.aggs))
 
-    def take(self, rows: Rows) -> Found:
-        """Rows in event-time order, all behind the watermark; returns windows that rows alone complete."""
+    def take(self, rows: Rows, *, results: bool = True) -> Found:
+        """Rows in event-time order, all behind the watermark; returns windows that rows alone complete.
+
+        Without `results`, here and in `advance`, nothing is computed for the windows found.
+        """
         if not len(rows):
-            return self._lowered(Due.none())
+            return self._nothing
         rows, runs = self._by_key(rows)
         values = (rows.times, *(rows.columns[d].values.astype(t) for d, t in self.dimensions.items()))
         before = self.keys.progress(runs.slots)
@@ -122,7 +131,7 @@ class OrderedSlicer:
         self.slices = self.slices.append(new)
         self.keys.note(runs, values)
         by_rows = self.finder.by_rows(self.slices, runs.slots, before, self.keys)
-        found = self._lowered(Due.concat([*(self._of_closed(n, c) for n, c in closed), *by_rows]))
+        found = self._found([*(self._of_closed(n, c) for n, c in closed), *by_rows], results)
         if len(self.slices) > 2 * self._after_purge + 64:
             self._purge()
         return found
@@ -131,12 +140,14 @@ class OrderedSlicer:
         """Whether the last slice of each key may go on: it is held, and no window came that cuts after it."""
         if not len(self.slices):
             return np.zeros(len(slots), bool)
-        at = np.searchsorted(self.slices.slot, slots, side="right") - 1
+        at = self.slices.slot.searchsorted(slots, side="right") - 1
         held = (at >= 0) & (self.slices.slot[at] == slots) & ~self.keys.sealed[slots]
         self.keys.sealed[slots] = False
         return held
 
     def _of_closed(self, number: int, closed: Closed) -> Due:
+        if not len(closed):
+            return Due.none()
         due = Due.of_closed(number, closed, number in self._shown_by_time)
         if number not in self.keys.given_from:
             return due
@@ -148,14 +159,14 @@ class OrderedSlicer:
         slots, offsets = np.zeros(1, np.int64), np.array([0, n])
         if rows.slots is not None:
             owner = rows.slots
-            if n > 1 and np.any(owner[1:] < owner[:-1]):
-                order = np.argsort(owner, kind="stable")
-                rows, owner = rows.take(order), owner[order]
-            starts = np.flatnonzero(np.append(True, owner[1:] != owner[:-1]))
-            slots, offsets = owner[starts], np.append(starts, n)
+            if (owner[1:] < owner[:-1]).any():
+                order = owner.argsort(kind="stable")
+                rows, owner = rows.take(order, in_order=False), owner[order]
+            changes = (owner[1:] != owner[:-1]).nonzero()[0] + 1
+            offsets = np.concatenate(([0], changes, [n]))
+            slots = owner[offsets[:-1]]
         self.keys.grow(int(slots[-1]) + 1)
-        wanted = {c for _, w in (*self.discretizers, *self.free_forms) for c in w.columns}
-        columns = {name: plain(rows.columns[name]) for name in wanted}
+        columns = {name: plain(rows.columns[name]) for name in self._wanted}
         return rows, KeyRuns(slots, offsets, self.keys.rows_seen[slots], rows.times, columns)
 
     def _dimension(self, measure: Measure) -> int:
@@ -189,13 +200,13 @@ class OrderedSlicer:
         """New slices of this release, cut also at the first row of each key."""
         starts = cut.copy()
         starts[runs.offsets[:-1]] = True
-        begin = np.flatnonzero(starts)
-        offsets = np.append(begin, len(rows))
-        final = offsets[1:] - 1
+        offsets = np.concatenate((starts.nonzero()[0], [len(rows)]))
+        begin, final = offsets[:-1], offsets[1:] - 1
+        owner = runs.offsets.searchsorted(begin, side="right") - 1
         return SliceTable(
-            runs.slots[np.searchsorted(runs.offsets, begin, side="right") - 1],
-            runs.positions()[begin] if len(runs.slots) > 1 else runs.first_pos[0] + begin,
-            np.diff(offsets),
+            runs.slots[owner],
+            begin + (runs.first_pos - runs.offsets[:-1])[owner],
+            offsets[1:] - begin,
             tuple(v[begin] for v in values),
             tuple(v[final] for v in values),
             tuple(a.bound.lift(rows.inputs(a.inputs), offsets) for a in self.aggs),
@@ -207,15 +218,15 @@ class OrderedSlicer:
         if not joined.any():
             return new
         slots = runs.slots[joined]
-        last = np.searchsorted(self.slices.slot, slots, side="right") - 1
-        head = np.searchsorted(new.slot, slots)
+        last = self.slices.slot.searchsorted(slots, side="right") - 1
+        head = new.slot.searchsorted(slots)
         old = self.slices.take(last)
         merged_cells = []
+        place = np.arange(len(new))
+        place[head] = len(new) + np.arange(len(slots))
         for agg, old_cells, new_cells in zip(self.aggs, old.cells, new.cells):
             merged = agg.bound.merge(old_cells, new_cells.take(head))
             self.combines += len(slots)
-            place = np.arange(len(new))
-            place[head] = len(new) + np.arange(len(slots))
             merged_cells.append(Cells.concat([new_cells, merged]).take(place))
         pos, rows = new.pos.copy(), new.rows.copy()
         pos[head] = old.pos
@@ -250,11 +261,16 @@ class OrderedSlicer:
         columns = (np.array(c, np.int64) for c in (slots, starts, stops, begins, ends))
         return Closed(*columns)
 
-    def advance(self, watermark: int) -> Found:
+    def advance(self, watermark: int, *, results: bool = True) -> Found:
         """Windows that event time alone makes due; then forget slices that no window can need."""
         if watermark <= self.watermark:
-            return self._lowered(Due.none())
+            return self._nothing
+        if not (len(self.slices) or self.discretizers or self.emit_empty):
+            self.watermark = watermark
+            return self._nothing
         due = [*self.finder.by_time(self.slices, self.watermark, watermark, self.keys)]
+        if self.empty is not None:
+            due.append(self.empty.between(due, self.slices, self.watermark, watermark, self.keys))
         slots = np.arange(len(self.keys))
         for number, window in self.discretizers:
             state = self.keys.window_state(number, slots)
@@ -262,27 +278,31 @@ class OrderedSlicer:
             if len(closed):
                 self.keys.store_window_state(number, slots, state)
                 due.append(self._of_closed(number, closed))
-        found = self._lowered(Due.concat(due))
+        found = self._found(due, results)
         self.watermark = watermark
         self._purge()
         return found
 
-    def finish(self, last_time: int) -> Found:
-        """End of stream. `last_time` is the largest time of the whole stream."""
-        due = [*self.finder.at_end(self.slices, self.watermark, self.keys, last_time)]
+    def finish(self) -> Found:
+        """End of stream."""
+        due = [*self.finder.at_end(self.slices, self.watermark, self.keys)]
+        if self.empty is not None:
+            due.append(self.empty.between(due, self.slices, self.watermark, NEVER, self.keys))
         slots = np.arange(len(self.keys))
         for number, window in self.discretizers:
             state = self.keys.window_state(number, slots)
             closed = window.finish(slots, state, self.keys.rows_seen)
             due.append(self._of_closed(number, closed))
-        return self._lowered(Due.concat(due))
+        return self._found(due)
 
-    def _lowered(self, due: Due) -> Found:
+    def _found(self, parts: Sequence[Due], results: bool = True) -> Found:
+        due = Due.concat(parts)
         if not len(due):
             return self._nothing
         due = due.located(self.slices)
-        bounds = [a.bound for a in self.aggs]
-        values, combines = lower_ranges(bounds, self.slices.cells, due.i0, due.i1, store=self.store)
+        if not results:
+            return Found(due, ())
+        values, combines = lower_ranges(self._bounds, self.slices.cells, due.i0, due.i1, store=self.store)
         self.combines += combines
         return Found(due, values)
 
@@ -300,11 +320,12 @@ class OrderedSlicer:
                 dimension = self._dimension(measure)
                 horizon = horizons(windows, self.keys.last[dimension])
                 keep |= table.last[dimension] >= horizon[table.slot]
-        needed = self.keys.open_from(self.discretizers, self.free_forms)
-        if self.count_backs:
-            deepest = max(w.rows for _, w in self.count_backs)
-            needed = np.minimum(needed, self.keys.rows_seen - deepest)
-        keep |= table.stop > needed[table.slot]
+        if self.discretizers or self.free_forms or self.count_backs:
+            needed = self.keys.open_from(self.discretizers, self.free_forms)
+            if self.count_backs:
+                deepest = max(w.rows for _, w in self.count_backs)
+                needed = np.minimum(needed, self.keys.rows_seen - deepest)
+            keep |= table.stop > needed[table.slot]
         if not keep.all():
             gone = ~keep
             self.keys.note_purged(table.slot[gone], table.last[0][gone], table.stop[gone])
@@ -389,16 +410,16 @@ def _mark_cuts(cut: Array, values: Array, heads: Array, previous: Array, windows
     if len(heads) == 1:
         edges, jumps = windows.edges_among(np.concatenate((previous, values)))
         for marks in (edges, jumps):
-            at = np.searchsorted(values, marks)
+            at = values.searchsorted(marks)
             cut[at[at < len(cut)]] = True
         return
-    edges, jumps = windows.edges_among(np.unique(np.concatenate((previous, values))))
+    edges, jumps = windows.edges_among(np.sort(np.concatenate((previous, values))))
     marks = np.concatenate((edges, jumps))
     marks.sort()
-    place = np.searchsorted(marks, values, side="right")
+    place = marks.searchsorted(values, side="right")
     changed = np.empty(len(cut), bool)
     changed[1:] = place[1:] != place[:-1]
-    changed[heads] = place[heads] != np.searchsorted(marks, previous, side="right")
+    changed[heads] = place[heads] != marks.searchsorted(previous, side="right")
     cut |= changed
 
 

@@ -40,7 +40,9 @@ def lower_ranges(
 
 def _lazily(aggregate: BoundAggregate, partials: Cells, lo: Array, hi: Array) -> pa.Array:
     """Fold every cell of every range, some ranges at a time so that memory stays bounded."""
-    piece = np.cumsum(hi - lo) // _AT_ONCE
+    piece = (hi - lo).cumsum() // _AT_ONCE
+    if piece[-1] == 0:
+        return aggregate.lower_ranges(partials, *spread(lo, hi))
     bounds = np.flatnonzero(np.diff(piece, prepend=-1, append=-1))
     parts = [aggregate.lower_ranges(partials, *spread(lo[a:b], hi[a:b])) for a, b in pairwise(bounds.tolist())]
     return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
@@ -52,7 +54,7 @@ def _tree_cover(aggregate: BoundAggregate, leaves: Cells, lo: Array, hi: Array) 
     while len(levels[-1]) > 1:
         n = len(levels[-1])
         levels.append(aggregate.fold(levels[-1], np.append(np.arange(0, n, 2), n)))
-    starts = np.concatenate(([0], np.cumsum([len(level) for level in levels])))
+    starts = np.cumsum([0, *(len(level) for level in levels)])
     nodes = Cells.concat(levels)
     ranges = np.arange(len(lo))
     left_parts, right_parts = [], []  # (range, node): left ones in order, right ones in reverse order

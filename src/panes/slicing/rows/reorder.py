@@ -16,8 +16,17 @@ from panes.slicing.lane import Rows
 Array = np.ndarray
 
 
+#: Runs that wait at most, and a few more if they are of very different lengths.
+_RUNS = 16
+#: From this many rows on, rows that came in order are told from the others before sorting.
+_LARGE = 1024
+
+
 class ReorderBuffer:
-    """Rows not yet behind the watermark, as they came."""
+    """Rows not yet behind the watermark, as runs in event-time order.
+
+    Rows of equal time are in order of arrival within a run, and those of an earlier run came earlier.
+    """
 
     def __init__(self) -> None:
         self.runs: list[Rows] = []
@@ -26,48 +35,58 @@ class ReorderBuffer:
         return sum(len(rows) for rows in self.runs)
 
     def add(self, rows: Rows) -> None:
-        if len(rows):
-            self.runs.append(rows)
+        """Take rows that came after all rows taken before."""
+        if not len(rows):
+            return
+        self.runs += [rows] if rows.in_order else _runs_of(rows)
+        if len(self.runs) > _RUNS:
+            self._join_small()
+
+    def _join_small(self) -> None:
+        """Make each run longer than the ones after it together, so that a row is seldom moved."""
+        at, after = len(self.runs) - 1, len(self.runs[-1])
+        while at and len(self.runs[at - 1]) <= after:
+            at -= 1
+            after += len(self.runs[at])
+        self.runs[at:] = [in_time_order(self.runs[at:])]
 
     def oldest(self, default: int) -> int:
         """The smallest arrival number that waits."""
         return min((int(rows.seq.min()) for rows in self.runs), default=default)
 
     def held(self) -> Rows | None:
-        """All rows that wait, in order of arrival."""
+        """All rows that wait, run by run."""
         return concat_rows(self.runs) if self.runs else None
 
     def release(self, watermark: int) -> Rows | None:
         """Rows with time <= watermark, in event-time order; None if there are none."""
         due, waiting = [], []
         for run in self.runs:
-            passed, kept = _split(run, watermark)
-            if passed is not None:
-                due.append(passed)
-            if kept is not None:
-                waiting.append(kept)
-        self.runs = waiting if len(waiting) <= 16 else [concat_rows(waiting)]
-        return by_time(concat_rows(due)) if due else None
+            count = int(run.times.searchsorted(watermark, side="right"))
+            if count == len(run):
+                due.append(run)
+            elif count:
+                due.append(run.take(slice(count), in_order=True))
+                waiting.append(run.take(slice(count, None), in_order=True))
+            else:
+                waiting.append(run)
+        self.runs = waiting
+        return in_time_order(due) if due else None
 
 
-def _split(rows: Rows, watermark: int) -> tuple[Rows | None, Rows | None]:
-    """Rows up to the watermark, and those after it; None where there are none."""
-    if rows.in_order:
-        count = int(np.searchsorted(rows.times, watermark, side="right"))
-        if 0 < count < len(rows):
-            return rows.take(slice(count), in_order=True), rows.take(slice(count, None), in_order=True)
-        return (rows, None) if count else (None, rows)
-    due = rows.times <= watermark
-    count = int(np.count_nonzero(due))
-    if 0 < count < len(rows):
-        kept = rows.take(np.flatnonzero(~due), in_order=False)
-        return rows.take(np.flatnonzero(due), in_order=False), kept
-    return (rows, None) if count else (None, rows)
+def _runs_of(rows: Rows) -> list[Rows]:
+    """Rows in order of arrival, as runs in event-time order.
 
-
-def by_time(rows: Rows) -> Rows:
-    """Rows sorted by (time, arrival). Rows of equal time are in order of arrival already, here and in the log."""
-    return rows if rows.in_order else rows.take(_time_order(rows.times), in_order=True)
+    A row below one that came before it is in the second run; rows of its time in the first run then came before it.
+    """
+    times = rows.times
+    if len(times) >= _LARGE:
+        behind = times < np.maximum.accumulate(times)
+        late = behind.nonzero()[0]
+        if 2 * len(late) < len(times):
+            on_time = (~behind).nonzero()[0]
+            return [rows.take(i, in_order=True) for i in (on_time, late[_time_order(times[late])])]
+    return [rows.take(_time_order(times), in_order=True)]
 
 
 def _time_order(times: Array) -> Array:
@@ -75,10 +94,17 @@ def _time_order(times: Array) -> Array:
     low = int(times.min())
     bits = len(times).bit_length()
     if (int(times.max()) - low) >> (62 - bits):
-        return np.argsort(times, kind="stable")
+        return times.argsort(kind="stable")
     packed = ((times - low) << bits) | np.arange(len(times))
     packed.sort()
     return packed & ((1 << bits) - 1)
+
+
+def in_time_order(runs: Sequence[Rows]) -> Rows:
+    """One run of several, each in event-time order; rows of equal time stay in the order of their runs."""
+    rows = concat_rows(runs)
+    # a stable sort finds the runs and merges them
+    return rows if rows.in_order else rows.take(rows.times.argsort(kind="stable"), in_order=True)
 
 
 def concat_rows(parts: Sequence[Rows]) -> Rows:

@@ -1,7 +1,7 @@
 """The row lane: every window kind, on rows in event-time order.
 
 Rows wait in the reorder buffer until the watermark passes them, then the ordered slicer takes them. With
-allowed lateness the lane also keeps what it needs to go back: a second slicer that stays `lateness` behind
+allowed lateness the lane also keeps what it needs to go back: a second slicer that stays at least `lateness` behind
 (the base), the rows since then (the log), and what was given since then. A late row is put in its place, the
 key is replayed from the base, and the difference to what was given is the correction (docs/semantics.md).
 """
@@ -9,6 +9,7 @@ key is replayed from the base, and the difference to what was given is the corre
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,14 @@ from panes.slicing.rows.due import Due
 from panes.slicing.rows.given import Given, diff
 from panes.slicing.rows.measures import BACK, NULL, OUT_OF_RANGE, broken
 from panes.slicing.rows.ordered import Found, OrderedSlicer
-from panes.slicing.rows.reorder import ReorderBuffer, by_time, concat_rows
+from panes.slicing.rows.reorder import ReorderBuffer, in_time_order
 from panes.windows.base import ALWAYS, NEVER
 from panes.windows.session import SessionScan
 
 Array = np.ndarray
+#: Rows and results that the base may be behind for nothing, beside half of the rows that are kept anyway.
+_FEW = 16
+_NO_NUMBERS = np.empty(0, np.int64)
 
 
 class RowLane:
@@ -46,7 +50,10 @@ class RowLane:
         self.base = self.live if lateness is None else self.live.select(np.arange(0))
         self.log: list[Rows] = []
         self.given = Given()
+        self._news = 0  # rows and results since the base moved
         self.last_time = ALWAYS
+        ordered = any(f.name.endswith("seq") for a in aggs for f in a.bound.fields)
+        self._numbered = ordered or bool(dimensions) or lateness is not None  # somebody looks at arrival numbers
         #: rows that broke the rule of a measure, with the reason; the operator collects them
         self.rejected: list[tuple[Array, str]] = []
 
@@ -57,8 +64,8 @@ class RowLane:
     def add(self, rows: Rows) -> None:
         """Take rows that are not late."""
         if len(rows):
-            self.last_time = max(self.last_time, int(rows.times.max()))
-            self.buffer.add(rows)
+            self.last_time = max(self.last_time, rows.bounds()[1])
+            self.buffer.add(rows if self._numbered else replace(rows, seq=_NO_NUMBERS))
 
     def advance(self, watermark: int) -> Results:
         """Event time has reached `watermark`: everything now due."""
@@ -67,7 +74,9 @@ class RowLane:
         results = first_results(found)
         if self.lateness is not None:
             self.given.record(results, Due.concat([f.due for f in found]))
-            self._move_base(watermark - self.lateness)
+            self._news += len(results)
+            if self._news > _FEW + sum(len(r) for r in self.log) // 2:
+                self._move_base()
         return results
 
     def _release(self, watermark: int) -> list[Found]:
@@ -80,22 +89,30 @@ class RowLane:
             released = released.take(np.flatnonzero(~np.any([mask for mask, _ in bad], axis=0)))
         if self.lateness is not None:
             self.log.append(released)
+            self._news += len(released)
         return [self.live.take(released)]
 
-    def _move_base(self, horizon: int) -> None:
-        """Rows before the horizon can't be preceded by a late row any more: the base takes them for good."""
-        if any(len(r) and int(r.times.min()) < horizon for r in self.log):
-            rows = by_time(concat_rows(self.log))
-            count = int(np.searchsorted(rows.times, horizon))
-            self.log = [rows.take(np.arange(count, len(rows)))]
-            self.given.settle(self.base.take(rows.take(np.arange(count))).due)
-        self.given.settle(self.base.advance(horizon).due)
+    def _move_base(self) -> None:
+        """Rows that can't be preceded by a late row any more: the base takes them for good.
+
+        When that happens changes no result: a base further behind only means that more is replayed.
+        """
+        if self.lateness is None:
+            return
+        self._news = 0
+        horizon = self.live.watermark - self.lateness
+        if any(len(r) and r.bounds()[0] < horizon for r in self.log):
+            rows = in_time_order(self.log)
+            count = int(rows.times.searchsorted(horizon))
+            self.log = [rows.take(slice(count, None), in_order=True)]
+            self.given.settle(self.base.take(rows.take(slice(count), in_order=True), results=False).due)
+        self.given.settle(self.base.advance(horizon, results=False).due)
 
     def correct(self, row: Rows, watermark: int) -> Results:
         """One late row within the allowed lateness: corrections to results already given."""
         slot = 0 if row.slots is None else int(row.slots[0])
         mine = np.array([slot])
-        rows = by_time(concat_rows([*(_of_slot(r, slot) for r in self.log), row]))
+        rows = in_time_order([*(_of_slot(r, slot) for r in self.log), row])
         at = int(np.flatnonzero(rows.seq == row.seq[0])[0])
         part = self.base.select(mine)
         if self._breaks_measure(rows, at, part):
@@ -126,7 +143,7 @@ class RowLane:
     def finish(self) -> Results:
         """End of stream: everything that the end makes due."""
         found = self._release(NEVER)
-        found.append(self.live.finish(self.last_time))
+        found.append(self.live.finish())
         return first_results(found)
 
     def next_due(self, watermark: int) -> int:
@@ -150,6 +167,7 @@ class RowLane:
                 f"window {query.label!r}: a session with a gap by expression can't be added to a stream that has "
                 "begun, since nobody knows the gaps of the rows that came before; start a new query with it"
             )
+        self._move_base()  # where it is decides which windows the new query can give
         for slicer in self.slicers():
             slicer.set_queries((*slicer.queries, query))
             slicer.start_giving(query, self.last_time)

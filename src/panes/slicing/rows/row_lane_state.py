@@ -19,7 +19,7 @@ from panes.slicing.lane import Rows
 from panes.slicing.rows.given import Record
 from panes.slicing.rows.key_state import KEY_COLUMNS, KeyState
 from panes.slicing.rows.ordered import OrderedSlicer
-from panes.slicing.rows.reorder import ReorderBuffer, concat_rows
+from panes.slicing.rows.reorder import concat_rows
 from panes.slicing.rows.row_lane import RowLane
 from panes.slicing.rows.slice_table import SliceTable
 
@@ -64,10 +64,7 @@ def load(lane: RowLane, tables: Mapping[str, pa.Table], slot_map: Array) -> None
             _load_slicer(slicer, tables[f"{name}.keys"], tables[f"{name}.slices"], slot_map)
     lane.last_time = max(lane.last_time, facts["last_time"])
     if "waiting" in tables:
-        rows = _rows_from(tables["waiting"], slot_map)
-        held = lane.buffer.held()
-        lane.buffer = ReorderBuffer()
-        lane.buffer.add(rows if held is None else _by_arrival([held, rows]))
+        lane.buffer.add(_rows_from(tables["waiting"], slot_map))
     if "log" in tables:
         lane.log.append(_rows_from(tables["log"], slot_map))
     if "given" in tables:
@@ -162,11 +159,15 @@ def _load_slicer(slicer: OrderedSlicer, keys: pa.Table, slices: pa.Table, slot_m
 def _rows_table(rows: Rows, slots: Array) -> pa.Table:
     if rows.slots is not None:
         rows = rows.take(np.flatnonzero(np.isin(rows.slots, slots)))
+    elif not len(slots):
+        # without keys all rows are those of slot 0, which is in another part
+        rows = rows.take(np.arange(0))
     columns: dict[str, Any] = {
         "slot": np.zeros(len(rows), np.int64) if rows.slots is None else rows.slots,
         "time": rows.times,
-        "seq": rows.seq,
     }
+    if len(rows.seq):
+        columns["seq"] = rows.seq
     for name, column in rows.columns.items():
         columns["column." + name] = arrow_from_values(column.values, column.valid, column.type)
     return pa.table(columns, metadata={"keyed": str(rows.slots is not None)})
@@ -180,15 +181,10 @@ def _rows_from(table: pa.Table, slot_map: Array) -> Rows:
     return Rows(
         slot_map[table["slot"].to_numpy()] if keyed else None,
         times,
-        table["seq"].to_numpy(),
+        table["seq"].to_numpy() if "seq" in table.column_names else np.empty(0, np.int64),
         columns,
         bool(np.all(times[1:] >= times[:-1])),
     )
-
-
-def _by_arrival(parts: list[Rows]) -> Rows:
-    rows = concat_rows(parts)
-    return rows.take(np.argsort(rows.seq, kind="stable"))
 
 
 def _given_table(lane: RowLane, slots: set[int]) -> pa.Table:

@@ -39,9 +39,24 @@ class SliceTable:
     def stop(self) -> Array:
         return self.pos + self.rows
 
+    def slots(self) -> Array:
+        """The keys that have slices."""
+        slot = self.slot
+        if not len(slot) or slot[0] == slot[-1]:
+            return slot[:1]
+        last = np.ones(len(slot), bool)
+        np.not_equal(slot[1:], slot[:-1], out=last[:-1])
+        return slot[last]
+
+    def ends(self, dimension: int) -> Array:
+        """The values at the first and last rows of all slices, sorted."""
+        both = np.concatenate((self.first[dimension], self.last[dimension]))
+        both.sort()
+        return both
+
     def take(self, index: Array) -> SliceTable:
         if index.dtype == bool:
-            index = np.flatnonzero(index)
+            index = index.nonzero()[0]
         return SliceTable(
             self.slot[index],
             self.pos[index],
@@ -79,7 +94,7 @@ class SliceTable:
         both = SliceTable.concat([self, newer])
         if self.slot[-1] <= newer.slot[0]:
             return both
-        return both.take(np.argsort(both.slot, kind="stable"))
+        return both.take(both.slot.argsort(kind="stable"))
 
 
 class SliceIndex:
@@ -95,17 +110,17 @@ class SliceIndex:
         if self._single:
             self._values = values
         else:
-            self._distinct = np.unique(values)
-            self._span = len(self._distinct) + 1
-            self._codes = slot * self._span + np.searchsorted(self._distinct, values)
+            self._sorted = np.sort(values)
+            self._span = len(values) + 1
+            self._codes = slot * self._span + self._sorted.searchsorted(values)
 
     def at_or_after(self, slots: Array, values: Array) -> Array:
         """Index of the first slice of each slot whose value is >= the given one (the slot's end if none)."""
         if self._single:
-            found = np.searchsorted(self._values, values)
+            found = self._values.searchsorted(values)
             if len(self._slot) == 0:
                 return found
             only = self._slot[0]
             return np.where(slots < only, 0, np.where(slots > only, len(self._slot), found))
-        ranks = np.searchsorted(self._distinct, values)
-        return np.searchsorted(self._codes, slots * self._span + ranks)
+        ranks = self._sorted.searchsorted(values)
+        return self._codes.searchsorted(slots * self._span + ranks)

@@ -1,0 +1,17 @@
+"""How many windows without rows (`emit_empty`) may be given at once."""
+
+from __future__ import annotations
+
+from panes.errors import DataError
+
+#: More results than this at once are an accident: a watermark far ahead of the rows.
+MOST = 50_000_000
+
+
+def check_empty(count: float, low: int, upto: int) -> None:
+    """DataError if about `count` windows between `low` and `upto` are too many."""
+    if count > MOST:
+        raise DataError(
+            f"emit_empty=True would give more than {MOST} windows between {low} and {upto}: the watermark is "
+            "too far ahead of the rows; use longer windows, or emit_empty=False"
+        )
