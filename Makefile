@@ -2,19 +2,22 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types pytest demo bench fuzz docs clean
+.PHONY: help setup test lint types pytest demo bench bench-spark fuzz fuzz-spark docs clean java chaos
 
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.setup-stamp
-# Processes for pytest, seconds for `make fuzz`, and further arguments for `make bench`.
+# Processes for pytest, seconds for `make fuzz` and `make chaos`, and further arguments for `make bench`.
 JOBS ?= 2
 BUDGET ?= 600
+PROGRAMS ?= 2000
 ARGS ?=
+# Where the demo runs: spark or local.
+RUNNER ?= spark
 
 help: ## this list
 	@echo "Panes: windows over streams. Commands:"
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## create .venv with everything the other commands need
 
@@ -35,7 +38,22 @@ $(STAMP): pyproject.toml
 	fi; \
 	[ -x $(BIN)/python ] || $$found -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(MAKE) --no-print-directory java
 	@touch $@
+
+# Spark runs on Java. Where it may not be installed, the rest works without, and pn.spark() says what is missing.
+java:
+	@if [ -n "$${JAVA_HOME:-}" ] || command -v java >/dev/null; then exit 0; fi; \
+	as_root=""; [ "$$(id -u)" = 0 ] || as_root="sudo -n"; \
+	if command -v apt-get >/dev/null && { [ -z "$$as_root" ] || $$as_root true 2>/dev/null; }; then \
+	  echo "Installing Java for Spark."; \
+	  $$as_root apt-get update -qq >/dev/null || true; \
+	  for package in openjdk-17-jre-headless openjdk-21-jre-headless; do \
+	    if $$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$package >/dev/null; then exit 0; fi; \
+	  done; \
+	fi; \
+	echo "No Java was found, and it can't be installed from here. Spark needs it; on Debian or Ubuntu:" >&2; \
+	echo "  sudo apt-get install -y openjdk-17-jre-headless" >&2
 
 test: lint types pytest ## check style and types, then run the whole test suite
 
@@ -49,14 +67,23 @@ types: setup
 pytest: setup
 	$(BIN)/python -m pytest -n $(JOBS)
 
-demo: setup ## run the example job on Wikipedia edits; writes out/wikipedia.png and out/wikipedia.html
-	$(BIN)/python examples/wikipedia_edits.py
+demo: setup ## run the example job on Wikipedia edits, on Spark; RUNNER=local runs it in one process
+	$(BIN)/python examples/$(if $(filter local,$(RUNNER)),wikipedia_edits,wikipedia_on_spark).py
 
 bench: setup ## measure throughput against rival techniques; ARGS="--quick" for a short run
 	$(BIN)/python -m bench $(ARGS)
 
+bench-spark: setup ## measure Panes on Spark against Spark itself; ARGS="--quick" for a short run
+	$(BIN)/python -m bench.spark $(ARGS)
+
 fuzz: setup ## compare random programs with the naive oracle for BUDGET=600 seconds (SEED=n to repeat a run)
 	$(BIN)/python -m tests.fuzz --budget $(BUDGET) $(if $(SEED),--seed $(SEED))
+
+fuzz-spark: setup ## compare PROGRAMS=2000 random programs on Spark with the embedded runner (SEED=n to repeat a run)
+	$(BIN)/python -m tests.fuzz_spark --programs $(PROGRAMS) $(if $(SEED),--seed $(SEED))
+
+chaos: setup ## kill a stream on Spark in mid-batch for BUDGET=600 seconds, compare what it wrote (KILLS=n, SEED=n)
+	$(BIN)/python -m tests.chaos $(if $(KILLS),--kills $(KILLS),--budget $(BUDGET)) $(if $(SEED),--seed $(SEED))
 
 docs: setup ## run the examples of README and docs and write their output into the pages
 	$(BIN)/python -m tests.docs.pages

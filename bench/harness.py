@@ -83,7 +83,7 @@ class Workload:
 
     name: str
     title: str
-    run: Callable[[Lab], None]
+    run: Callable[[Any], None]
     x: str | None = None
     claims: tuple[Claim, ...] = ()
 

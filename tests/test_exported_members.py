@@ -14,13 +14,14 @@ import panes as pn
 DOCS = Path(__file__).parents[1] / "docs"
 
 PUBLIC = """
-    stream socket_source
+    stream socket_source replay
     tumbling sliding session cumulate landmark fixed fixed_band punctuated delta threshold rows
     ContextFreeWindow DeterministicWindow FreeFormWindow WindowEvents
     count sum avg min max min_count max_count range product geometric_mean stddev variance
     arg_min arg_max first last m4 collect_list string_agg
     count_distinct approx_count_distinct median quantile quantiles mode
     UserAggregate aggregate
+    spark spark_snapshot progress watch
     errors testing __version__
 """.split()
 

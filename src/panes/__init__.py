@@ -48,7 +48,11 @@ if TYPE_CHECKING:
         sum,
         variance,
     )
+    from panes.runners.local.replay import replay
     from panes.runners.local.sockets import socket_source
+    from panes.runners.spark.interchange import spark_snapshot
+    from panes.runners.spark.progress import progress, watch
+    from panes.runners.spark.session import spark
     from panes.units import rows
     from panes.windows import (
         ContextFreeWindow,
@@ -99,14 +103,18 @@ __all__ = [
     "min_count",
     "mode",
     "product",
+    "progress",
     "punctuated",
     "quantile",
     "quantiles",
     "range",
+    "replay",
     "rows",
     "session",
     "sliding",
     "socket_source",
+    "spark",
+    "spark_snapshot",
     "stddev",
     "stream",
     "string_agg",
@@ -115,6 +123,7 @@ __all__ = [
     "threshold",
     "tumbling",
     "variance",
+    "watch",
 ]
 
 #: Where to find names that don't live in panes.aggregates; None: the name is itself a module.
@@ -122,7 +131,11 @@ _HOMES = {
     "errors": None,
     "testing": None,
     "rows": "panes.units",
+    "replay": "panes.runners.local.replay",
     "socket_source": "panes.runners.local.sockets",
+    "spark": "panes.runners.spark.session",
+    "spark_snapshot": "panes.runners.spark.interchange",
+    **dict.fromkeys(("progress", "watch"), "panes.runners.spark.progress"),
     **dict.fromkeys(
         (
             "ContextFreeWindow",

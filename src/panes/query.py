@@ -13,6 +13,7 @@ from panes.errors import QueryError
 if TYPE_CHECKING:
     import pandas
     import polars
+    from pyspark.sql import DataFrame
 
     from panes.plan.explain import Explanation
     from panes.plan.query import QueryPlan
@@ -52,11 +53,28 @@ class Query:
         run = self._start(progress)
         return run.rows()
 
-    def to_spark(self) -> Any:
-        """The query as a Spark DataFrame: the Spark runner is not part of this version."""
-        raise QueryError(
-            "to_spark(): there is no Spark runner in this version of Panes, queries run in this process; "
-            "use to_pandas(), to_arrow(), to_polars(), rows() or operator()"
+    def to_spark(
+        self,
+        *,
+        strategy: str | None = None,
+        late: bool = False,
+        key_groups: int = 16,
+        restore: bytes | Sequence[bytes] | None = None,
+    ) -> DataFrame:
+        """The results as a Spark DataFrame: streaming if the data is, else static.
+
+        - `strategy`: by name, instead of the one that the planner finds cheapest; see `explain()`.
+        - `late`: also give rows that no result uses, with `late_reason` and the row itself in `late_row`.
+        - `key_groups`: into how many parts the state of a stream is divided; fixed for the life of a checkpoint.
+        - `restore`: start from a snapshot of an operator, or from its parts.
+        """
+        from panes.runners.spark.runner import to_spark
+        from panes.runners.spark.source import frame_of
+
+        if self._source is None:
+            raise QueryError("to_spark(): this stream has no data of its own; give pn.stream(data, ...) a DataFrame")
+        return to_spark(
+            self._plan, frame_of(self._source), strategy=strategy, late=late, key_groups=key_groups, restore=restore
         )
 
     @property
@@ -69,15 +87,18 @@ class Query:
         """Counts of the last run: rows in, used, late (by reason), results, slices and more."""
         return self._last("metrics").metrics()
 
-    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+    def plot(self, path: str | os.PathLike[str] | None = None, *, results: pa.Table | None = None) -> Any:
         """The windows, the watermark, late rows and results as a picture; runs the query if it has not run.
 
         `path` ending in .png gives an image, in .html an interactive page. Without a path the plotly figure
-        is returned, which notebooks show.
+        is returned, which notebooks show. `results`: draw these, which a run elsewhere has given, on Spark
+        for instance.
         """
         from panes.runners.local.plot import check_plot, plot
 
         check_plot(path)
+        if results is not None:
+            return plot(self._plan, results, None, 0, path)
         run = self._run
         if run is None or run.given is None or (run.trace is None and run.repeatable):
             run = self._start(None, trace=True)
@@ -88,8 +109,15 @@ class Query:
     def explain(self) -> Explanation:
         """What the query costs and why: window classes, slices, who shares what, the strategy chosen."""
         from panes.plan.explain import explain
+        from panes.runners.spark.source import FrameSource
 
-        return explain(self.operator())
+        explained = explain(self.operator())
+        if not isinstance(self._source, FrameSource):
+            return explained
+        from panes.runners.spark.explain import explain as explain_on_spark
+        from panes.runners.spark.strategies.card import Job
+
+        return explain_on_spark(explained, Job(self._plan, self._source.frame))
 
     def operator(self, restore: bytes | Sequence[bytes] | None = None, *, store: str = "auto") -> SliceOperator:
         """A running operator to push rows to; `restore` continues from a snapshot, or from its parts."""

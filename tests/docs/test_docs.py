@@ -15,7 +15,7 @@ from tests.docs.pages import PAGES, run, working_folder
 
 #: How many examples each page has, so that a change of the fence pattern can't silently run nothing.
 EXAMPLES = {
-    "README.md": 2,
+    "README.md": 3,
     "aggregates.md": 5,
     "architecture.md": 0,
     "explain.md": 2,
@@ -23,12 +23,20 @@ EXAMPLES = {
     "operator.md": 7,
     "robustness.md": 2,
     "semantics.md": 0,
-    "sources.md": 5,
+    "sources.md": 6,
+    "spark.md": 4,
+    "testing.md": 2,
     "windows.md": 21,
 }
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def in_one_process(page: Path) -> object:
+    """Examples on Spark run in the process that has the session of the other tests on Spark."""
+    marks = [pytest.mark.xdist_group("spark")] if "pn.spark(" in page.read_text(encoding="utf-8") else []
+    return pytest.param(page, id=page.name, marks=marks)
+
+
+@pytest.mark.parametrize("page", [in_one_process(page) for page in PAGES])
 def test_examples_print_what_the_page_says(page: Path, tmp_path: Path) -> None:
     ran = 0
     with working_folder(tmp_path):

@@ -55,6 +55,20 @@ def test_the_demo_prints_tables_and_writes_pictures(tmp_path: Path) -> None:
     assert "<html" in (tmp_path / "pictures" / "wikipedia.html").read_text(encoding="utf-8")[:500]
 
 
+@pytest.mark.xdist_group("spark")
+def test_the_demo_on_spark_is_quiet_and_complete(tmp_path: Path) -> None:
+    """Nothing but its own words on the screen: no warning, no log line, no stack of Java or Python."""
+    command = [sys.executable, str(EXAMPLES / "wikipedia_on_spark.py"), "pictures"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=600)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stderr == ""
+    for piece in ("watermark 2015-09-12", "Twenty windows in one query", "The same on plain Spark", "robots only"):
+        assert piece in done.stdout
+    for noise in ("WARN", "ERROR", "log4j", "Traceback", "Python worker", "\tat "):
+        assert noise not in done.stdout
+    assert (tmp_path / "pictures" / "wikipedia.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_sample_data_is_small_and_licensed() -> None:
     files = [path for path in (EXAMPLES / "data").rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) < 5_000_000

@@ -151,6 +151,19 @@ def test_the_snapshot_of_another_query_is_a_mismatch(name: str) -> None:
                 build(name).operator(restore=snapshot(other))
 
 
+def test_an_aggregate_of_the_same_shape_and_name_is_a_mismatch() -> None:
+    """min and max keep the same fields: only what the query says tells them apart."""
+
+    def extreme(text: str) -> Any:
+        return pn.stream(None, schema={"t": "bigint", "v": "bigint"}, time="t").window(w=pn.tumbling(10)).agg(x=text)
+
+    operator = extreme("min(v)").operator()
+    operator.push([{"t": 1, "v": 1}])
+    with pytest.raises(pn.errors.SnapshotMismatch, match=r"min\(v\).*max\(v\)"):
+        extreme("max(v)").operator(restore=operator.snapshot())
+    extreme("MIN( v )").operator(restore=operator.snapshot())
+
+
 @pytest.mark.parametrize("wrong", [None, 3, "text", ["bytes"]])
 def test_what_are_no_bytes_is_refused(wrong: object) -> None:
     if wrong is None:  # no snapshot: a fresh operator

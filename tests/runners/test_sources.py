@@ -357,9 +357,3 @@ def test_every_line_becomes_a_row_or_is_rejected(form: LineFormat) -> None:
         assert len(table) + rejects.count == len(records)
         alone = [form.parse([record], schema, Rejects()) for record in records]
         assert table.to_pylist() == pa.concat_tables(alone).to_pylist() or b"NaN" in b"".join(records)
-
-
-def test_spark_frames_are_told_where_to_go() -> None:
-    frame = type("DataFrame", (), {"__module__": "pyspark.sql.dataframe"})()
-    with pytest.raises(QueryError, match="no Spark runner"):
-        open_source(frame, None)

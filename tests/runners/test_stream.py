@@ -158,9 +158,9 @@ def test_readable() -> None:
     assert repr(query) == "<Query of n_rows over bar>"
 
 
-def test_there_is_no_spark_runner_and_nothing_to_run_without_data() -> None:
+def test_there_is_nothing_to_run_without_data() -> None:
     query = windowed(bar=pn.tumbling("1 min")).agg(**COUNT)
-    with pytest.raises(QueryError, match="no Spark runner"):
+    with pytest.raises(QueryError, match="no data of its own"):
         query.to_spark()
     with pytest.raises(QueryError, match="no data of its own"):
         query.to_arrow()

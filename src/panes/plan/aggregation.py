@@ -45,6 +45,8 @@ class Aggregation:
     post: Scalars
     #: output name -> how it was written, or reads
     written: Mapping[str, str] = field(default_factory=dict)
+    #: output name -> what it computes, however it was written and whatever the aggregates are named
+    computed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def direct(self) -> bool:
@@ -104,12 +106,19 @@ class _Compiler:
         for name, (aggregate, inputs) in zip(names, self._found, strict=True):
             aggs.append(Agg(name, inputs, aggregate.bind([types[i] for i in inputs])))
         scope = Scope(pa.schema([pa.field(a.name, a.bound.out_type) for a in aggs]))
-        expressions = {}
+        expressions, computed = {}, {}
         for output, tree in trees.items():
+            computed[output] = self._reads(tree)
             for column in list(tree.find_all(exp.Column)):
                 column.replace(column_node(names[int(column.name)]))
             expressions[output] = scope.resolve(tree.this, written[output])
-        return Aggregation(tuple(aggs), self._inputs, expressions, Scalars(scope, expressions), written)
+        return Aggregation(tuple(aggs), self._inputs, expressions, Scalars(scope, expressions), written, computed)
+
+    def _reads(self, tree: exp.Expr) -> str:
+        tree = tree.copy()
+        for column in list(tree.find_all(exp.Column)):
+            column.replace(column_node(repr(self._found[int(column.name)][0])))
+        return str(tree.this.sql()).replace('"', "")
 
     def _names(self, trees: Mapping[str, exp.Expr]) -> list[str]:
         """A name for each aggregate: that of its output if each output is one, else how it reads."""

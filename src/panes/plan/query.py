@@ -105,7 +105,7 @@ class QueryPlan:
             "watermark": stream.watermark,
             "lateness": stream.lateness,
             "where": [e.text for e in stream.where],
-            "aggregates": {name: e.text for name, e in self.aggregation.outputs.items()},
+            "aggregates": dict(self.aggregation.computed),
             "emit_empty": self.emit_empty,
         }
 

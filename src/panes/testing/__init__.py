@@ -1,8 +1,11 @@
-"""Helpers for tests of your own: evaluate an aggregate on plain lists, and try to refute its laws."""
+"""Helpers for tests of your own: aggregates on plain lists, laws of aggregates, and streams step by step."""
 
 from __future__ import annotations
 
 from panes.testing.evaluate import evaluate
 from panes.testing.laws import check_laws
+from panes.testing.micro_batches import MicroBatches, micro_batches
+from panes.testing.replay import replay_transcript
+from panes.testing.transcript import TranscriptError
 
-__all__ = ["check_laws", "evaluate"]
+__all__ = ["MicroBatches", "TranscriptError", "check_laws", "evaluate", "micro_batches", "replay_transcript"]

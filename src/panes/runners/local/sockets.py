@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -18,6 +18,9 @@ from panes.plan.types import arrow_schema
 from panes.runners.local.lines import CsvLines, JsonLines, LineFormat, split_records
 from panes.runners.local.rejects import Rejects
 from panes.runners.local.source import Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 #: A line longer than this is rejected: a peer that never ends its line must not fill the memory.
 MAX_LINE = 16 << 20
@@ -33,6 +36,9 @@ class SocketSource(Source):
         self, host: str, port: int, form: LineFormat, schema: pa.Schema, *, wait: float, timeout: float | None
     ) -> None:
         self.schema = schema
+        kind = "csv" if isinstance(form, CsvLines) else "json"
+        #: as given to `socket_source`, but for the schema
+        self.options = {"host": host, "port": port, "format": kind, "wait": wait, "timeout": timeout or ""}
         self._address = (host, port)
         self._form = form
         self._wait = wait
@@ -93,6 +99,12 @@ class SocketSource(Source):
             raise DataError(f"{self} has sent nothing for {self._timeout} s") from error
         except OSError as error:
             raise DataError(f"{self} broke off: {error}") from error
+
+    def to_spark(self, spark: SparkSession | None = None, *, folder: str | None = None) -> DataFrame:
+        """The socket as a streaming DataFrame. Rows are kept in `folder` until Spark has committed them."""
+        from panes.runners.spark.sources.socket import listen
+
+        return listen(self, spark, folder)
 
     def __str__(self) -> str:
         return f"socket {self._address[0]}:{self._address[1]}"

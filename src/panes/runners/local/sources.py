@@ -21,10 +21,9 @@ def open_source(data: Any, declared: pa.Schema | None) -> Source:
     if looks_like_path(data):
         return FileSource(data, declared)
     if type(data).__module__.partition(".")[0] == "pyspark":
-        raise QueryError(
-            "data is a Spark DataFrame, and there is no Spark runner in this version of Panes; "
-            "give data.toPandas() or data.toArrow()"
-        )
+        from panes.runners.spark.source import FrameSource
+
+        return FrameSource(data)
     if isinstance(data, pa.RecordBatchReader):
         return ReaderSource(data, declared)
     if is_batch(data):

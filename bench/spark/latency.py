@@ -1,0 +1,73 @@
+"""From the end of a window, when its last row arrives, to its result: at 10,000 rows/s, as fast as triggers go."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from typing import Any
+
+import numpy as np
+
+import panes as pn
+from bench.contenders import ENGINE
+from bench.harness import Workload
+from bench.spark.lab import SparkLab
+
+ROWS_PER_S = 10_000
+WINDOW = "groupBy(window)"
+
+
+def _panes(events: Any) -> Any:
+    stream = pn.stream(events, time="ts", key="k", watermark="0 s")
+    found = stream.window(w=pn.tumbling("1 s")).agg(s="sum(v)", a="avg(v)", m="max(v)").to_spark(strategy="key_groups")
+    return found.selectExpr("window_end AS end")
+
+
+def _spark(events: Any) -> Any:
+    from pyspark.sql import functions as F
+
+    grouped = events.withWatermark("ts", "0 seconds").groupBy("k", F.window("ts", "1 second"))
+    return grouped.agg(F.sum("v").alias("s"), F.avg("v"), F.max("v")).selectExpr("window.end AS end")
+
+
+def _latency(lab: SparkLab) -> None:
+    seconds = 15 if lab.options.quick else 60
+    for name, build in ((ENGINE, _panes), (WINDOW, _spark)):
+        lab._log(f"{lab.workload}: {name}, {seconds} s")
+        waits, rate = _measure(lab.spark, build, seconds)
+        params = {"rows/s": ROWS_PER_S}
+        for metric, share in (("p50 s", 50), ("p99 s", 99)):
+            lab.record(name, metric, float(np.percentile(waits, share)), params=params, processed_per_s=rate)
+
+
+def _measure(spark: Any, build: Any, seconds: float) -> tuple[list[float], float]:
+    """How long each window waited for its result, once the stream runs evenly, and the rows per second."""
+    events = (
+        spark.readStream.format("rate").option("rowsPerSecond", ROWS_PER_S).load()
+        .selectExpr("timestamp AS ts", "value % 1000 AS k", "CAST(value AS double) AS v")
+    )  # fmt: skip
+    waits: list[tuple[float, float]] = []
+
+    def note(frame: Any, number: int) -> None:
+        ends = frame.distinct().toPandas()["end"]
+        now = time.time()
+        waits.extend((now, now - end.timestamp()) for end in ends)
+
+    checkpoint = tempfile.mkdtemp(prefix="panes-bench-")
+    query = build(events).writeStream.foreachBatch(note).option("checkpointLocation", checkpoint).start()
+    try:
+        began = time.time()
+        while time.time() - began < seconds and query.isActive:
+            time.sleep(0.2)
+        if query.exception() is not None:
+            raise query.exception()
+        rates = [p["processedRowsPerSecond"] for p in query.recentProgress[-5:]]
+    finally:
+        query.stop()
+        shutil.rmtree(checkpoint, ignore_errors=True)
+    late = [wait for at, wait in waits if at > began + seconds / 3] or [wait for _, wait in waits]
+    return late, float(np.median(rates))
+
+
+WORKLOADS = (Workload("spark-latency", "from a row's arrival to its window's result", _latency),)

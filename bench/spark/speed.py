@@ -1,0 +1,161 @@
+"""Rows per second of streams: time windows against Spark's own, everything else against a function per key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import panes as pn
+from bench.contenders import ENGINE
+from bench.harness import RATE, Claim, Goal, Point, Workload
+from bench.spark import rivals
+from bench.spark.data import Events
+from bench.spark.lab import CPU, Case, SparkLab
+from bench.workloads.common import value
+
+NATIVE = f"{ENGINE} (native)"
+WINDOW = "groupBy(window)"
+PER_KEY = "applyInPandasWithState"
+SEPARATE = "20 Spark queries"
+S60, S600 = "sliding 60 s / 1 s (60 overlaps)", "sliding 60 s / 100 ms (600 overlaps)"
+SUMS = {"s": "sum(v)", "a": "avg(v)", "m": "max(v)"}
+MEDIAN = {"m": "median(v)", "n": "count(*)"}
+
+
+def panes(windows: dict[str, Any], aggregates: dict[str, str], strategy: str = "key_groups") -> Any:
+    """The frame of a Panes query over the events."""
+
+    def build(events: Any) -> Any:
+        stream = pn.stream(events, time="ts", key="k", watermark="2 s")
+        return stream.window(**windows).agg(**aggregates).to_spark(strategy=strategy)
+
+    return build
+
+
+def _sliding(lab: SparkLab) -> None:
+    rows = lab.rows(10_000_000, 400_000)
+    folder = Events(rows).folder()
+    # the rival's input is cut where it would take minutes
+    few = Events(max(20_000, rows // 100), files=1).folder()
+    for name, window, rival, cut in (
+        (S60, pn.sliding("60 s", every="1 s"), rivals.windowed("60 seconds", "1 second"), {"files": 2}),
+        (S600, pn.sliding("60 s", every="100 ms"), rivals.windowed("60 seconds", "100 milliseconds"), {"folder": few}),
+    ):
+        cases = [Case(ENGINE, panes({"w": window}, SUMS)), Case(WINDOW, rival, **cut)]
+        lab.compare(folder, cases, params={"windows": name})
+
+
+def _tumbling(lab: SparkLab) -> None:
+    folder = Events(lab.rows(10_000_000, 400_000)).folder()
+    cases = [Case(WINDOW, rivals.windowed("1 second")), Case(ENGINE, panes({"w": pn.tumbling("1 s")}, SUMS))]
+    if _has_native():
+        cases.append(Case(NATIVE, panes({"w": pn.tumbling("1 s")}, SUMS, "native")))
+    lab.compare(folder, cases, params={"windows": "tumbling 1 s (1 overlap)"})
+
+
+def _many(lab: SparkLab) -> None:
+    """Tumbling windows of 30 to 60 s, so that results don't outnumber rows."""
+    folder = Events(lab.rows(10_000_000, 400_000)).folder()
+    cases = []
+    for n in lab.pick((1, 20, 1000), (1, 20)):
+        lengths = np.linspace(30_000, 60_000, n).astype(int)
+        windows = {f"w{i}": pn.tumbling(f"{int(ms)} ms") for i, ms in enumerate(lengths)}
+        cases.append(Case(f"{ENGINE}, {n} queries", panes(windows, SUMS)))
+    lengths = np.linspace(30_000, 60_000, 20).astype(int)
+    separate = [rivals.windowed(f"{int(ms)} milliseconds") for ms in lengths]
+    lab.compare(folder, [*cases, Case(SEPARATE, separate)], params={"windows": "tumbling 30 to 60 s"})
+
+
+def _per_key(lab: SparkLab, name: str, window: Any, rival: Any, keys: int, least: float) -> None:
+    folder = Events(lab.rows(10_000_000, 400_000), keys=keys, files=5).folder()
+    cases = [
+        Case(ENGINE, panes({"w": window}, MEDIAN), goal=Goal(rows_per_s=least)),
+        Case(PER_KEY, rival, files=1),
+    ]
+    lab.compare(folder, cases, params={"windows": name, "keys": keys}, per_batch=1)
+
+
+def _counts(lab: SparkLab) -> None:
+    for keys, least in ((1_000, 1.5e6), (100_000, 1e6)):
+        _per_key(lab, "100 rows, median", pn.tumbling(pn.rows(100)), rivals.count_windows(100), keys, least)
+
+
+def _sessions(lab: SparkLab) -> None:
+    # gaps that leave sessions of some hundred rows
+    for keys, gap, least in ((1_000, 50, 1.5e6), (100_000, 5_000, 1e6)):
+        name = f"sessions {gap} ms, median"
+        _per_key(lab, name, pn.session(f"{gap} ms"), rivals.sessions(gap), keys, least)
+
+
+def _has_native() -> bool:
+    from panes.runners.spark.runner import STRATEGIES
+
+    return any(s.name == "native" for s in STRATEGIES)
+
+
+def _ratio(rival: str, factor: float, engine: str = ENGINE, **params: Any) -> Any:
+    def check(points: list[Point]) -> tuple[bool, str]:
+        ours = value(points, engine, RATE, **params)
+        theirs = value(points, rival, RATE, **params)
+        return ours >= factor * theirs, f"{ours / theirs:.1f}x"
+
+    return check
+
+
+def _time_of_many(n: int) -> Any:
+    def check(points: list[Point]) -> tuple[bool, str]:
+        ratio = value(points, f"{ENGINE}, 1 queries") / value(points, f"{ENGINE}, {n} queries")
+        return ratio <= 1.5, f"{ratio:.2f}x the time"
+
+    return check
+
+
+def _cpu_of_many(points: list[Point]) -> tuple[bool, str]:
+    ratio = value(points, SEPARATE, CPU) / value(points, f"{ENGINE}, 20 queries", CPU)
+    return ratio >= 10, f"{ratio:.1f}x less CPU"
+
+
+def _per_key_claims(prefix: str, names: list[tuple[int, str]]) -> tuple[Claim, ...]:
+    return tuple(
+        Claim(
+            f"{prefix}-{keys}",
+            f"at least 20x a function per key, {keys:,} keys",
+            _ratio(PER_KEY, 20, windows=name, keys=keys),
+        )
+        for keys, name in names
+    )
+
+
+WORKLOADS = (
+    Workload(
+        "spark-sliding", "sliding windows, sum, avg and max", _sliding,
+        claims=(
+            Claim("60", "at least 8x groupBy(window), 60 overlaps", _ratio(WINDOW, 8, windows=S60)),
+            Claim("600", "at least 100x groupBy(window), 600 overlaps", _ratio(WINDOW, 100, windows=S600)),
+        ),
+    ),
+    Workload(
+        "spark-tumbling", "tumbling windows, sum, avg and max", _tumbling,
+        claims=(
+            Claim("1", "at least 0.8x groupBy(window), key groups", _ratio(WINDOW, 0.8)),
+            Claim("1n", "at least 0.8x groupBy(window), native", _ratio(WINDOW, 0.8, NATIVE)),
+        ),
+    ),
+    Workload(
+        "spark-many", "many tumbling queries at once", _many,
+        claims=(
+            Claim("20", "20 queries take at most 1.5x the time of one", _time_of_many(20)),
+            Claim("1000", "1,000 queries take at most 1.5x the time of one", _time_of_many(1000)),
+            Claim("cpu", "20 queries take at least 10x less CPU than 20 Spark queries", _cpu_of_many),
+        ),
+    ),
+    Workload(
+        "spark-counts", "count windows with median", _counts,
+        claims=_per_key_claims("counts", [(1_000, "100 rows, median"), (100_000, "100 rows, median")]),
+    ),
+    Workload(
+        "spark-sessions", "sessions with median", _sessions,
+        claims=_per_key_claims("sessions", [(1_000, "sessions 50 ms, median"), (100_000, "sessions 5000 ms, median")]),
+    ),
+)  # fmt: skip

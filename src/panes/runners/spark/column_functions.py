@@ -1,0 +1,245 @@
+"""The scalar functions of the allow-list as Spark Columns: one rule per function, see `columns`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from panes.runners.spark.column_text import TEXT_FUNCTIONS
+from panes.runners.spark.columns import ColumnBuilder, NoColumn, Rule, literal_int, spark_function
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+#: Whole numbers up to here are doubles, and those beyond are whole.
+_WHOLE = float(2**53)
+
+
+def _of_time(name: str) -> Rule:
+    def rule(b: ColumnBuilder, node: exp.Expr) -> Column:
+        from pyspark.sql import functions as F
+
+        return getattr(F, name)(b.instant(node.this))
+
+    return rule
+
+
+def _to_whole(name: str) -> Rule:
+    """Ceil and floor; Spark's give integers, into which not every double fits."""
+
+    def rule(b: ColumnBuilder, node: exp.Expr) -> Column:
+        from pyspark.sql import functions as F
+
+        if node.args.get("decimals") is not None:
+            raise NoColumn(f"{name} with a number of digits has no form in Spark that is known to be the same")
+        value = b.of(node.this)
+        whole = getattr(F, name)(value)
+        if not pa.types.is_floating(b.type(node.this)):
+            return whole
+        return F.when(F.abs(value) < F.lit(_WHOLE), whole.cast("double")).otherwise(value)
+
+    return rule
+
+
+def _round(b: ColumnBuilder, node: exp.Round) -> Column:
+    """Halves away from zero. Doubles are scaled first, as the embedded engine does: 2.675 is below the half."""
+    from pyspark.sql import functions as F
+
+    value, digits = b.of(node.this), 0
+    if node.args.get("decimals") is not None:
+        digits = literal_int(node.args["decimals"], "the number of digits of round", -300)
+    if not pa.types.is_floating(b.type(node.this)):
+        return F.round(value, digits)
+    scale = F.lit(float(10 ** abs(digits)))
+    scaled = value * scale if digits >= 0 else value / scale
+    rounded = F.when(F.abs(scaled) < F.lit(_WHOLE), F.round(scaled, 0)).otherwise(scaled)
+    result = rounded / scale if digits >= 0 else rounded * scale
+    return F.when(F.isnan(result) | (F.abs(result) == F.lit(float("inf"))), value).otherwise(result)
+
+
+def _log(b: ColumnBuilder, node: exp.Log) -> Column:
+    from pyspark.sql import functions as F
+
+    if node.expression is None:
+        return F.log(b.of(node.this).cast("double"))
+    base, value = b.of(node.this).cast("double"), b.of(node.expression).cast("double")
+    return F.when(value > F.lit(0.0), F.log10(value) / F.log10(base))
+
+
+def _sign(b: ColumnBuilder, node: exp.Sign) -> Column:
+    from pyspark.sql import functions as F
+
+    value = b.of(node.this).cast("double")
+    return F.when(F.isnan(value), F.lit(0.0)).otherwise(F.signum(value))
+
+
+def _is_nan(b: ColumnBuilder, node: exp.IsNan) -> Column:
+    from pyspark.sql import functions as F
+
+    value = b.of(node.this).cast("double")
+    return F.when(value.isNotNull(), F.isnan(value))
+
+
+def _of_all(name: str) -> Rule:
+    """A function of any number of arguments, all of the type of the result."""
+
+    def rule(b: ColumnBuilder, node: exp.Expr) -> Column:
+        from pyspark.sql import functions as F
+
+        columns = b.as_type_of(node, node.this, *node.expressions)
+        return columns[0] if len(columns) == 1 else getattr(F, name)(*columns)
+
+    return rule
+
+
+def _null_if(b: ColumnBuilder, node: exp.Nullif) -> Column:
+    from pyspark.sql import functions as F
+
+    same = b.of(exp.EQ(this=node.this.copy(), expression=node.expression.copy()))
+    value = b.of(node.this)
+    return F.when(F.coalesce(same, F.lit(False)), F.lit(None)).otherwise(value)
+
+
+def _nvl2(b: ColumnBuilder, node: exp.Nvl2) -> Column:
+    from pyspark.sql import functions as F
+
+    there, absent = b.as_type_of(node, node.args["true"], node.args["false"])
+    return F.when(b.of(node.this).isNotNull(), there).otherwise(absent)
+
+
+def _trunc(b: ColumnBuilder, node: exp.Expr) -> Column:
+    from pyspark.sql import functions as F
+
+    unit = node.args["unit"]
+    return F.date_trunc(str(unit.this if isinstance(unit, exp.Var | exp.Literal) else unit), b.instant(node.this))
+
+
+def _to_date(b: ColumnBuilder, node: exp.TsOrDsToDate) -> Column:
+    if node.args.get("format") is not None:
+        raise NoColumn("to_date with a format differs between engines")
+    if pa.types.is_string(b.type(node.this)) and not isinstance(node.this, exp.Literal):
+        raise NoColumn(f"{node.sql(dialect='spark')}: Spark reads other text as a date than the embedded engine does")
+    return b.of(node.this).cast("date")
+
+
+def _days_added(b: ColumnBuilder, node: exp.TsOrDsAdd) -> Column:
+    from pyspark.sql import functions as F
+
+    if str(node.args.get("unit") or "DAY").upper() != "DAY":
+        raise NoColumn(f"{node.sql(dialect='spark')}: only days are added like this")
+    return F.date_add(b.of(node.this).cast("date"), b.of(node.expression).cast("int"))
+
+
+def _days_between(b: ColumnBuilder, node: exp.DateDiff) -> Column:
+    from pyspark.sql import functions as F
+
+    if str(node.args.get("unit") or "DAY").upper() != "DAY":
+        raise NoColumn(f"{node.sql(dialect='spark')}: only days are counted like this")
+    return F.datediff(b.of(node.this).cast("date"), b.of(node.expression).cast("date"))
+
+
+def _months_added(b: ColumnBuilder, node: exp.AddMonths) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.add_months(b.of(node.this).cast("date"), b.of(node.expression).cast("int"))
+
+
+def _bit_count(b: ColumnBuilder, node: exp.BitwiseCount) -> Column:
+    """Bits of the type that the value has; Spark counts those of 64 bits."""
+    from pyspark.sql import functions as F
+
+    value, width = b.of(node.this).cast("bigint"), b.type(node.this).bit_width
+    return F.bit_count(value if width >= 64 else value.bitwiseAND(F.lit((1 << width) - 1)))
+
+
+def _from_epoch(per_second: int) -> Rule:
+    def rule(b: ColumnBuilder, node: exp.Anonymous) -> Column:
+        from pyspark.sql import functions as F
+
+        (number,) = node.expressions
+        if not pa.types.is_integer(b.type(number)):
+            raise NoColumn(f"{node.sql(dialect='spark')}: only whole numbers are read as times alike")
+        return F.timestamp_micros(b.of(number).cast("bigint") * F.lit(1_000_000 // per_second))
+
+    return rule
+
+
+def _call(name: str, *casts: str) -> Rule:
+    def rule(b: ColumnBuilder, node: exp.Anonymous) -> Column:
+        from pyspark.sql import functions as F
+
+        return getattr(F, name)(*(b.of(part).cast(kind) for part, kind in zip(node.expressions, casts, strict=True)))
+
+    return rule
+
+
+def _present(there: bool) -> Callable[[ColumnBuilder, Any], Column]:
+    def rule(b: ColumnBuilder, node: exp.Anonymous) -> Column:
+        value = b.of(node.expressions[0])
+        return value.isNotNull() if there else value.isNull()
+
+    return rule
+
+
+def _pi(b: ColumnBuilder, node: exp.Pi) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.pi()
+
+
+FUNCTIONS: dict[type[exp.Expr], Rule] = {
+    exp.Abs: spark_function("abs"),
+    exp.Ceil: _to_whole("ceil"),
+    exp.Floor: _to_whole("floor"),
+    exp.Round: _round,
+    **{
+        node: spark_function(name, cast="double")
+        for node, name in (
+            (exp.Sqrt, "sqrt"), (exp.Cbrt, "cbrt"), (exp.Exp, "exp"), (exp.Ln, "log"), (exp.Sin, "sin"),
+            (exp.Cos, "cos"), (exp.Tan, "tan"), (exp.Asin, "asin"), (exp.Acos, "acos"), (exp.Atan, "atan"),
+            (exp.Degrees, "degrees"), (exp.Radians, "radians"),
+        )
+    },
+    exp.Log: _log,
+    exp.Pow: spark_function("pow", "this", "expression", cast="double"),
+    exp.Atan2: spark_function("atan2", "this", "expression", cast="double"),
+    exp.Sign: _sign,
+    exp.Pi: _pi,
+    exp.IsNan: _is_nan,
+    exp.Greatest: _of_all("greatest"),
+    exp.Least: _of_all("least"),
+    exp.Coalesce: _of_all("coalesce"),
+    exp.Nullif: _null_if,
+    exp.Nvl2: _nvl2,
+    **TEXT_FUNCTIONS,
+    **{
+        node: _of_time(name)
+        for node, name in (
+            (exp.Year, "year"), (exp.Quarter, "quarter"), (exp.Month, "month"), (exp.Day, "dayofmonth"),
+            (exp.DayOfMonth, "dayofmonth"), (exp.Hour, "hour"), (exp.Minute, "minute"), (exp.Second, "second"),
+            (exp.DayOfWeek, "dayofweek"), (exp.DayOfYear, "dayofyear"), (exp.WeekOfYear, "weekofyear"),
+            (exp.UnixSeconds, "unix_seconds"), (exp.UnixMillis, "unix_millis"), (exp.UnixMicros, "unix_micros"),
+            (exp.LastDay, "last_day"),
+        )
+    },
+    exp.TimestampTrunc: _trunc,
+    exp.DateTrunc: _trunc,
+    exp.TsOrDsToDate: _to_date,
+    exp.TsOrDsAdd: _days_added,
+    exp.DateDiff: _days_between,
+    exp.AddMonths: _months_added,
+    exp.BitwiseCount: _bit_count,
+}  # fmt: skip
+
+CALLS: dict[str, Rule] = {
+    "isnull": _present(there=False),
+    "isnotnull": _present(there=True),
+    "make_date": _call("make_date", "int", "int", "int"),
+    "weekday": _call("weekday", "date"),
+    "timestamp_seconds": _from_epoch(1),
+    "timestamp_millis": _from_epoch(1_000),
+    "timestamp_micros": _from_epoch(1_000_000),
+}

@@ -1,0 +1,81 @@
+"""Ticks of a query and the event time that Spark's watermark runs on, each from the other.
+
+Spark's watermark counts milliseconds from 1970 and never lies before it. Timestamp columns are used as they
+are, so what Spark reports is what users expect. A column of integers becomes a stand-in timestamp, one
+millisecond per tick and shifted far ahead, so that negative numbers have a watermark too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from panes.errors import QueryError
+from panes.plan.query import StreamPlan
+from panes.slicing.spec import MANUAL
+from panes.windows.base import ALWAYS
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+#: The column that carries event time into Spark's watermark.
+EVENT_TIME = "panes_event_time"
+#: Stand-in timestamps lie around this many milliseconds; integers beyond +- this are held to the edge.
+SHIFT = 2**51
+_NANOS_PER_MILLI = 1_000_000
+
+
+@dataclass(frozen=True)
+class EventTime:
+    """How one stream's ticks and Spark's milliseconds correspond: milli = tick * `up` // `down` + `shift`."""
+
+    up: int
+    down: int
+    shift: int
+    bound: int  # milliseconds to wait for rows out of order
+
+    @classmethod
+    def of(cls, stream: StreamPlan) -> EventTime:
+        if stream.watermark == MANUAL:
+            raise QueryError(
+                "watermark='manual' has no meaning on Spark, where the watermark follows the rows: "
+                "give the disorder to wait for, for instance watermark='2 s'"
+            )
+        bound = int(stream.watermark or 0)
+        nanos = int(stream.domain.nanos_per_tick)
+        if stream.domain.integer:
+            down = _NANOS_PER_MILLI if stream.domain.unit == "ns" else 1
+            return cls(1, down, SHIFT, -(-bound // down))
+        if nanos >= _NANOS_PER_MILLI:
+            return cls(nanos // _NANOS_PER_MILLI, 1, 0, bound * (nanos // _NANOS_PER_MILLI))
+        down = _NANOS_PER_MILLI // nanos
+        return cls(1, down, 0, -(-bound // down))
+
+    def watermark(self, millis: int) -> int:
+        """The tick that Spark's watermark stands for; ALWAYS while there is none yet."""
+        return ALWAYS if millis <= 0 else (millis - self.shift) * self.down // self.up
+
+    def millis(self, tick: int) -> int:
+        """The first millisecond at which the watermark has reached `tick`."""
+        return -(-tick * self.up // self.down) + self.shift
+
+    def with_watermark(self, frame: DataFrame, stream: StreamPlan) -> DataFrame:
+        """The frame with its event time marked for Spark."""
+        marked = frame.withColumn(EVENT_TIME, self._column(frame, stream))
+        return marked.withWatermark(EVENT_TIME, f"{self.bound} milliseconds")
+
+    def _column(self, frame: DataFrame, stream: StreamPlan) -> Column:
+        from pyspark.sql import functions as F
+        from pyspark.sql.types import TimestampNTZType
+
+        time = frame[stream.time]
+        if stream.domain.integer:
+            near = F.greatest(F.lit(-SHIFT), F.least(F.lit(SHIFT), F.floor(time.cast("bigint") / F.lit(self.down))))
+            if self.down == 1:
+                near = F.greatest(F.lit(-SHIFT), F.least(F.lit(SHIFT), time.cast("bigint")))
+            stand_in = F.timestamp_millis(near.cast("bigint") + F.lit(SHIFT))
+            # greatest and least pass over null, which would be the far end of time
+            return F.when(time.isNotNull(), stand_in)
+        if isinstance(frame.schema[stream.time].dataType, TimestampNTZType):
+            return F.to_utc_timestamp(time.cast("timestamp"), F.current_timezone())
+        return time.cast("timestamp")

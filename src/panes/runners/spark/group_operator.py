@@ -1,0 +1,99 @@
+"""The engine's operator for the keys of one key group, as a Spark task drives it.
+
+Each micro-batch is one step: event time reaches Spark's watermark, then the rows of the batch come. So a row
+is late if it is behind the watermark of its micro-batch, which earlier batches made; the order of rows within
+a batch decides nothing but ties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from panes.plan.query import QueryPlan
+from panes.slicing.checkpoint import identity
+from panes.slicing.operator import SliceOperator
+from panes.slicing.spec import MANUAL, OperatorSpec
+from panes.windows.base import ALWAYS
+
+
+@dataclass(frozen=True)
+class GroupQuery:
+    """A query as its workers see it: rows come read and filtered, with only the columns it looks at."""
+
+    plan: QueryPlan
+    columns: tuple[str, ...]  # of the rows that are sent to workers
+
+    @cached_property
+    def spec(self) -> OperatorSpec:
+        full = self.plan.operator_spec()
+        schema = pa.schema([full.schema.field(name) for name in self.columns])
+        return replace(full, schema=schema, watermark=MANUAL, read=_as_is)
+
+    @cached_property
+    def result_schema(self) -> pa.Schema:
+        return SliceOperator(self.spec).finish().table.schema
+
+    @cached_property
+    def late_schema(self) -> pa.Schema:
+        return SliceOperator(self.spec).late.schema
+
+    def facts(self, groups: int) -> dict[str, Any]:
+        """What must stay the same for a checkpoint to be of use."""
+        return {"identity": identity(SliceOperator(self.spec)), "columns": list(self.columns), "key_groups": groups}
+
+    def operator(self, restore: Sequence[bytes] = ()) -> SliceOperator:
+        op = SliceOperator(self.spec)
+        return op.restore(list(restore)) if restore else op
+
+
+def _as_is(table: pa.Table) -> pa.Table:
+    return table
+
+
+def used_columns(plan: QueryPlan) -> tuple[str, ...]:
+    """Columns of the stream that its windows, aggregates and keys look at (`where` is done with before)."""
+    stream = plan.stream
+    used = {stream.time, *stream.keys, *(c for e in plan.scalars.wanted.values() for c in e.columns)}
+    used |= {e.column for e in plan.scalars.wanted.values() if e.column is not None}
+    return tuple(name for name in stream.schema.names if name in used)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one micro-batch does to a key group: event time reaches `watermark`, then `rows` come."""
+
+    watermark: int
+    rows: pa.Table | None = None
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a step yields."""
+
+    results: list[pa.Table]
+    late: pa.Table
+
+
+def run(op: SliceOperator, step: Step) -> Given:
+    """Do one step. The same steps from the same state always give the same results and the same state."""
+    results = [*reach(op, step.watermark), *take(op, step.rows)]
+    return Given(results, op.take_late())
+
+
+def reach(op: SliceOperator, watermark: int) -> list[pa.Table]:
+    """The first half of a step: event time reaches the watermark of the micro-batch."""
+    return _some(op.advance(watermark).table) if watermark > max(op.watermark, ALWAYS) else []
+
+
+def take(op: SliceOperator, rows: pa.Table | None) -> list[pa.Table]:
+    """The second half of a step: its rows come."""
+    return [] if rows is None else _some(op.push(rows).table)
+
+
+def _some(table: pa.Table) -> list[pa.Table]:
+    return [table] if table.num_rows else []

@@ -1,0 +1,214 @@
+"""The state of one key group in Spark's state store: a snapshot now and then, and the steps since.
+
+The operator is deterministic, so a snapshot and the steps after it are the state. A micro-batch then writes
+its own rows as they came, and no more, however large the state is; a new snapshot takes the place of all that
+is there where it is the smaller of the two, or once the steps outweigh the old one. Where rows wait in the
+state, so that a snapshot with them would hold them all, the snapshot is of the moment before they came.
+
+Workers live longer than a micro-batch: an operator kept from an earlier one is used again if the store says
+that it is the same, after the steps that it has missed. Every write has a stamp that no other has, so an
+operator of an attempt that failed, or of another query, is never taken for the one in the store.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections import OrderedDict
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any
+
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from panes.errors import SnapshotMismatch
+from panes.runners.spark.group_operator import GroupQuery
+from panes.runners.spark.stored import (
+    HEAD,
+    KEY,
+    QUERY,
+    STATE,
+    VALUE,
+    Entry,
+    Head,
+    Run,
+    changed,
+    compressed,
+    from_pieces,
+    redo,
+    restored,
+    to_pieces,
+)
+from panes.slicing.operator import SliceOperator
+
+#: Steps up to this size are kept whatever the size of the snapshot; each counts as `_STEP` bytes at least.
+_FREE = 1 << 18
+_STEP = 1 << 12
+#: How much smaller a snapshot is than the operator in memory, about.
+_COMPRESSION = 2
+#: Bytes of operators that a worker keeps from one micro-batch to the next.
+_KEPT = 1 << 30
+
+
+class GroupState:
+    """Reads and writes the operator of a key group; `handle` is Spark's handle to the group's state."""
+
+    def __init__(self, handle: Any, query: GroupQuery, facts: dict[str, Any]) -> None:
+        self._query = query
+        self._facts = json.dumps(facts, sort_keys=True)
+        self._digest = blake2b(self._facts.encode(), digest_size=16).hexdigest()
+        self._map = handle.getMapState(STATE, _schema(KEY, LongType()), _schema(VALUE, StringType()))
+        self.written = 0
+
+    def head(self) -> Head:
+        """What the last micro-batch left."""
+        stored = self._get(HEAD)
+        if stored is None:
+            return Head(self._digest, lineage=uuid.uuid4().hex)
+        head = Head.from_json(stored)
+        if head.query != self._digest:
+            self._refuse()
+        return head
+
+    def operator(self, head: Head) -> SliceOperator:
+        """The operator as the last micro-batch left it. It is the caller's: saving gives it back."""
+        names = [head.stamp, *(e.stamp for e in head.steps)]
+        kept = kept_operators.take(head.lineage, names)
+        if kept is None:
+            op, missed = restored(self._query, head, self._read), head.steps
+        else:
+            op, missed = kept[0], head.steps[names.index(kept[1]) :]
+        redo(op, missed, self._read)
+        return op
+
+    def before_rows(self, head: Head, op: SliceOperator, packed: Sequence[bytes]) -> bytes | None:
+        """A snapshot of the moment before the rows of a step, if one may be wanted and is cheap."""
+        rows = sum(map(len, packed))
+        size = _snapshot_size(op)
+        if _has_room(head, rows, size) or 2 * size > rows:
+            return None
+        return compressed(op.snapshot())
+
+    def save(
+        self, head: Head, op: SliceOperator, watermark: int, packed: Sequence[bytes], before: bytes | None = None
+    ) -> None:
+        """Write what a step has changed: the step itself, or a snapshot in place of all that is there."""
+        rows = sum(map(len, packed))
+        after = _snapshot_size(op)
+        stamp = uuid.uuid4().hex
+        if _has_room(head, rows, after) and rows <= max(after, _FREE):
+            self._add_step(head, stamp, watermark, packed)
+        elif before is not None and len(before) + rows < after:
+            self._replace(head, uuid.uuid4().hex, before)
+            self._add_step(head, stamp, watermark, packed)
+        else:
+            self._replace(head, stamp, compressed(op.snapshot()))
+        self._write_head(head)
+        kept_operators.put(head.lineage, stamp, op)
+
+    def start_from(self, snapshot: bytes, timer: int) -> None:
+        """Begin with a snapshot that was taken elsewhere."""
+        head = Head(self._digest, lineage=uuid.uuid4().hex, timer=timer)
+        self._query.operator([snapshot])  # refuses what is not of this query
+        self._replace(head, uuid.uuid4().hex, compressed(snapshot))
+        self._write_head(head)
+
+    def _add_step(self, head: Head, stamp: str, watermark: int, packed: Sequence[bytes]) -> None:
+        head.steps.append(Entry(stamp, watermark, self._write(head, packed)))
+        head.step_bytes += max(sum(map(len, packed)), _STEP)
+
+    def _replace(self, head: Head, stamp: str, snapshot: bytes) -> None:
+        for gone in (head.snapshot, *(e.rows for e in head.steps)):
+            for number in gone.numbers:
+                self._map.removeKey((number,))
+        head.stamp, head.snapshot = stamp, self._write(head, [snapshot])
+        head.steps, head.step_bytes = [], 0
+
+    def _write_head(self, head: Head) -> None:
+        if not head.known:
+            self._put(QUERY, self._facts)
+            head.known = True
+        self._put(HEAD, head.to_json())
+
+    def _write(self, head: Head, values: Sequence[bytes]) -> Run:
+        pieces = to_pieces(values)
+        run = Run(head.next_piece, len(pieces), [len(v) for v in values])
+        head.next_piece += len(pieces)
+        for number, text in zip(run.numbers, pieces):
+            self._put(number, text)
+        return run
+
+    def _read(self, run: Run) -> list[bytes]:
+        return from_pieces((self._map.getValue((n,))[0] for n in run.numbers), run.sizes)
+
+    def _get(self, number: int) -> str | None:
+        found = self._map.getValue((number,))
+        return None if found is None else str(found[0])
+
+    def _put(self, number: int, text: str) -> None:
+        self._map.updateValue((number,), (text,))
+        self.written += len(text)
+
+    def _refuse(self) -> None:
+        """Say what is different in the query that the checkpoint is of."""
+        said = changed(json.loads(self._get(QUERY) or ""), json.loads(self._facts))
+        raise SnapshotMismatch(
+            f"the checkpoint belongs to another query: {said}. Start the changed query with a new checkpoint, "
+            "or undo the change"
+        )
+
+
+def _schema(name: str, kind: Any) -> StructType:
+    """A schema as an object: a text would be parsed in every task."""
+    return StructType([StructField(name, kind)])
+
+
+def _has_room(head: Head, rows: int, size: int) -> bool:
+    """Whether the steps, with one more, still weigh less than a snapshot."""
+    # groups differ in how much they take, so that they don't all write snapshots in one micro-batch
+    share = 0.5 + int(head.lineage[:4], 16) / 2**17
+    return head.step_bytes + max(rows, _STEP) <= max(_FREE, int(max(head.snapshot_bytes, size // 2) * share))
+
+
+def _snapshot_size(op: SliceOperator) -> int:
+    return int(op.metrics["bytes"]) // _COMPRESSION
+
+
+class KeptOperators:
+    """Operators kept in this process, one per lineage; those not used for longest leave first."""
+
+    def __init__(self, limit: int = _KEPT) -> None:
+        self._limit = limit
+        self._operators: OrderedDict[str, tuple[str, SliceOperator, int]] = OrderedDict()
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._operators)
+
+    def take(self, lineage: str, stamps: Sequence[str]) -> tuple[SliceOperator, str] | None:
+        """The operator of the lineage, and its stamp, if it is one of these; it is the caller's then."""
+        known = self._operators.get(lineage)
+        if known is None or known[0] not in stamps:
+            return None
+        self._drop(lineage)
+        return known[1], known[0]
+
+    def put(self, lineage: str, stamp: str, op: SliceOperator) -> None:
+        self._drop(lineage)
+        size = int(op.metrics["bytes"]) + _STEP
+        self._operators[lineage] = (stamp, op, size)
+        self._bytes += size
+        while self._bytes > self._limit:
+            self._drop(next(iter(self._operators)))
+
+    def clear(self) -> None:
+        self._operators.clear()
+        self._bytes = 0
+
+    def _drop(self, lineage: str) -> None:
+        found = self._operators.pop(lineage, None)
+        if found is not None:
+            self._bytes -= found[2]
+
+
+kept_operators = KeptOperators()

@@ -1,0 +1,123 @@
+"""State that moves between runners: the checkpoint of a Spark query as parts of an operator's snapshot.
+
+`spark_snapshot` reads the state of every key group as the last committed micro-batch left it and brings the
+groups to one watermark. Nothing is due between the watermark of a group that had no rows lately and that
+of the others, or its timer would have called it. Each group counted its rows on its own; arrival
+numbers are spread out, so that they keep their order within a group and no two are alike.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from panes.errors import QueryError, SnapshotMismatch
+from panes.plan.query import QueryPlan
+from panes.runners.spark.group_operator import GroupQuery
+from panes.runners.spark.packing import group_labels, hash_groups
+from panes.runners.spark.stored import HEAD, KEY, QUERY, STATE, VALUE, Head, Run, changed, from_pieces, redo, restored
+from panes.slicing.operator import SliceOperator
+from panes.state.snapshot import pack, unpack
+from panes.windows.base import ALWAYS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: Arrival numbers beyond this are marks, not numbers.
+_NO_NUMBER = 2**60
+
+
+def spark_snapshot(
+    spark: SparkSession, checkpoint: str | os.PathLike[str], query: Any, *, batch: int | None = None
+) -> list[bytes]:
+    """The state in the checkpoint of a Spark query, for `query.operator(restore=...)` or `to_spark(restore=...)`.
+
+    `query` is the same query, on data of any kind. `batch` is a micro-batch that is still in the checkpoint;
+    None: the last one.
+    """
+    store = _values(spark, os.fspath(checkpoint), batch)
+    plan: QueryPlan = query._plan
+    if not store:
+        raise QueryError(f"checkpoint: there is no state of a Panes query in {checkpoint!s} yet")
+    facts = json.loads(next(iter(store.values()))[QUERY])
+    groups, asked = int(facts["key_groups"]), GroupQuery(plan, tuple(facts["columns"]))
+    if facts != asked.facts(groups):
+        raise SnapshotMismatch(f"the checkpoint belongs to another query: {changed(facts, asked.facts(groups))}")
+    group_of_label = {label: group for group, label in enumerate(group_labels(groups))}
+    operators = {group_of_label[label]: _operator(asked, values) for label, values in store.items()}
+    return _aligned(operators, groups, plan.operator_spec().schema)
+
+
+def _operator(query: GroupQuery, values: Mapping[int, str]) -> SliceOperator:
+    def read(run: Run) -> list[bytes]:
+        return from_pieces((values[n] for n in run.numbers), run.sizes)
+
+    head = Head.from_json(values[HEAD])
+    op = restored(query, head, read)
+    redo(op, head.steps, read)
+    op.take_late()
+    return op
+
+
+def _aligned(operators: Mapping[int, SliceOperator], groups: int, schema: pa.Schema) -> list[bytes]:
+    """The operators of key groups as parts of one snapshot."""
+    reached = max(op.watermark for op in operators.values())
+    parts = []
+    for group, op in operators.items():
+        if reached > max(op.watermark, ALWAYS) and op.advance(reached).table.num_rows:
+            raise SnapshotMismatch(f"key group {group} has results that are due, but were not given yet")
+        facts, tables = unpack(op.snapshot())
+        facts["groups"] = [(span := hash_groups(group, groups)).start, span.stop]
+        parts.append((facts, {n: _spread(n, t, group, groups) for n, t in tables.items()}))
+    count = groups * (1 + max(facts["seq"] for facts, _ in parts))
+    return [pack({**facts, "seq": count}, _with_columns(tables, schema)) for facts, tables in parts]
+
+
+def _spread(name: str, table: pa.Table, group: int, groups: int) -> pa.Table:
+    """A table of a snapshot with arrival numbers that no other group has."""
+    for i, field in enumerate(table.schema):
+        if _is_arrival_number(name, field):
+            old = table.column(i).to_numpy()
+            new = np.where((old >= 0) & (old < _NO_NUMBER), old * groups + group, old)
+            table = table.set_column(i, field, pa.chunked_array([pa.array(new, field.type)]))
+    return table
+
+
+def _is_arrival_number(table: str, field: pa.Field) -> bool:
+    """Input rows have columns of any name, all else those that the engine gives them."""
+    if table in ("late", "raw"):
+        return field.name == "panes.seq"
+    return field.type == pa.int64() and field.name.endswith("seq") and not field.name.startswith("column.")
+
+
+def _with_columns(tables: Mapping[str, pa.Table], schema: pa.Schema) -> dict[str, pa.Table]:
+    """Input rows with all columns of the stream; workers only had those that the query looks at."""
+    out = dict(tables)
+    for name in ("late", "raw"):
+        if name in out:
+            table = out[name]
+            known = {n: table.column(n) for n in table.column_names}
+            extra = [f for f in table.schema if f.name not in schema.names]
+            columns = [known.get(f.name, pa.nulls(table.num_rows, f.type)) for f in schema]
+            out[name] = pa.table([*columns, *(known[f.name] for f in extra)], schema=pa.schema([*schema, *extra]))
+    return out
+
+
+def _values(spark: SparkSession, checkpoint: str, batch: int | None) -> dict[int, dict[int, str]]:
+    """What a checkpoint holds, by the label of the key group and by number."""
+    reader = spark.read.format("statestore").option("stateVarName", STATE)
+    if batch is not None:
+        reader = reader.option("batchId", batch)
+    frame = reader.load(checkpoint).selectExpr(
+        "key.panes_group AS label", f"user_map_key.{KEY} AS number", f"user_map_value.{VALUE} AS data"
+    )
+    found: dict[int, dict[int, str]] = {}
+    for part in frame.toArrow().to_batches():
+        for label, number, data in zip(*(column.to_pylist() for column in part.columns)):
+            found.setdefault(label, {})[number] = data
+    return found

@@ -1,0 +1,49 @@
+"""A Spark DataFrame as the data of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from panes.errors import QueryError
+from panes.runners.local.rejects import Rejects
+from panes.runners.local.replay import Replay
+from panes.runners.local.sockets import SocketSource
+from panes.runners.local.source import BATCH_ROWS, Source
+from panes.runners.spark.spark_types import arrow_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class FrameSource(Source):
+    """A DataFrame. Embedded runs collect a static one; a streaming one runs on Spark only."""
+
+    def __init__(self, frame: DataFrame) -> None:
+        self.frame = frame
+        self.schema = arrow_schema(frame.schema)
+
+    def read(self, rejects: Rejects) -> Iterator[pa.Table]:
+        if self.frame.isStreaming:
+            raise QueryError("a streaming DataFrame runs on Spark: use to_spark() and writeStream")
+        table = self.frame.toArrow()
+        for start in range(0, max(table.num_rows, 1), BATCH_ROWS):
+            yield table.slice(start, BATCH_ROWS)
+
+    def __str__(self) -> str:
+        return "a streaming DataFrame" if self.frame.isStreaming else "a DataFrame"
+
+
+def frame_of(source: Source) -> DataFrame:
+    """The data of a stream as a DataFrame; replays and sockets become streaming ones, all else static ones."""
+    if isinstance(source, FrameSource):
+        return source.frame
+    if isinstance(source, Replay | SocketSource):
+        return source.to_spark()
+    from panes.runners.spark.session import spark
+
+    rejects = Rejects()
+    table = pa.concat_tables(source.batches(rejects))
+    return spark().createDataFrame(table)

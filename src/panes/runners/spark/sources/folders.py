@@ -1,0 +1,54 @@
+"""Folders through which rows reach Spark's workers, and how many rows a task reads."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import InputPartition
+
+
+def folder_for(spark: SparkSession, folder: str | os.PathLike[str] | None) -> Path:
+    """The folder that the user named, or a temporary one that goes with the session."""
+    if folder is not None:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        return Path(folder).absolute()
+    made = Path(tempfile.mkdtemp(prefix="panes-"))
+    weakref.finalize(spark, shutil.rmtree, made, ignore_errors=True)
+    return made
+
+
+def write_table(path: Path, table: pa.Table) -> None:
+    """Write an Arrow file, all at once: a query that runs may look at any time."""
+    unfinished = path.with_suffix(".unfinished")
+    with pa.OSFile(str(unfinished), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    os.replace(unfinished, path)
+
+
+def read_rows(path: Path, first: int, end: int) -> Iterator[pa.RecordBatch]:
+    """Rows of an Arrow file, without reading the others."""
+    with pa.memory_map(str(path)) as file:
+        yield from pa.ipc.open_file(file).read_all().slice(first, end - first).to_batches()
+
+
+@dataclass
+class Rows(InputPartition):
+    """A run of rows for one task, by their numbers in the stream."""
+
+    first: int
+    end: int
+
+
+def shares(first: int, end: int, partitions: int) -> list[Rows]:
+    """Rows in as many runs of about the same length, in order; none of them empty."""
+    edges = [first + (end - first) * i // partitions for i in range(partitions + 1)]
+    return [Rows(a, b) for a, b in pairwise(edges) if a < b]

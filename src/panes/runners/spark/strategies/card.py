@@ -1,0 +1,53 @@
+"""What the planner knows of a strategy: when it applies, what it costs, what it can't do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from panes.plan.query import QueryPlan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class Job:
+    """A query, the frame it reads, and what was asked for."""
+
+    plan: QueryPlan
+    frame: DataFrame
+    late: bool = False  # late rows too
+    key_groups: int = 16
+    restore: tuple[bytes, ...] = ()
+    #: frames by the name of the strategy that was tried: trying is building, and needs doing once
+    built: dict[str, DataFrame] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def streaming(self) -> bool:
+        return bool(self.frame.isStreaming)
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """One way to run a query on Spark. `refuses` says why it can't run a job; None: it can."""
+
+    name: str
+    summary: str
+    applies: str
+    costs: str
+    limits: str
+    refuses: Callable[[Job], str | None]
+    cost: Callable[[Job], float]
+    build: Callable[[Job], Any]
+
+    def card(self) -> str:
+        return "\n".join(
+            [
+                f"{self.name}: {self.summary}",
+                f"  applies  {self.applies}",
+                f"  costs    {self.costs}",
+                f"  limits   {self.limits}",
+            ]
+        )

@@ -1,0 +1,182 @@
+"""Key-group operator: the engine's own operator in Spark's tasks, on Arrow batches of many keys.
+
+Rows are packed by key group where they are read (packing.py), shuffled as few large values, and pushed to the
+operator of their group (processor.py). Results travel packed too and are unpacked into typed columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from panes.runners.spark.event_time import EventTime
+from panes.runners.spark.group_operator import GroupQuery, take, used_columns
+from panes.runners.spark.packing import (
+    PACKED,
+    Chosen,
+    Packer,
+    from_bytes,
+    group_labels,
+    hash_groups,
+    in_order,
+    unpacked,
+)
+from panes.runners.spark.spark_types import spark_schema, storable_schema
+from panes.runners.spark.strategies.card import Job, Strategy
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+#: The name under which Spark reports what the operators of a micro-batch did.
+OBSERVED = "panes"
+_INITIAL = "panes_group int, panes_snapshot binary"
+
+
+def build(job: Job) -> DataFrame:
+    return _streaming(job) if job.streaming else _static(job)
+
+
+def _query(job: Job) -> GroupQuery:
+    # late rows are given as they came; and a snapshot from elsewhere may hold whole rows
+    whole = job.late or job.restore
+    return GroupQuery(job.plan, tuple(job.plan.stream.schema.names) if whole else used_columns(job.plan))
+
+
+def _needed(job: Job, query: GroupQuery) -> list[str]:
+    """Columns to read: those sent to workers, and those that only `where` looks at."""
+    conditions = [e for c in job.plan.stream.where for e in c.scalars.wanted.values()]
+    filtered = {c for e in conditions for c in e.columns} | {e.column for e in conditions}
+    return [n for n in job.plan.stream.schema.names if n in filtered or n in query.columns]
+
+
+def _streaming(job: Job) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    from panes.runners.spark.processor import GIVEN, GroupProcessor
+
+    query, stream = _query(job), job.plan.stream
+    time = EventTime.of(stream)
+    labels = group_labels(job.key_groups)
+    needed = _needed(job, query)
+    rows = job.frame.select(needed)
+    if stream.where:
+        # rows that are left out don't move the watermark, so they leave before it is taken
+        rows, stream = rows.mapInArrow(Chosen(stream), rows.schema), replace(stream, where=())
+    # the watermark is kept by Spark from here on; its column has served
+    frame = time.with_watermark(rows, stream).select(needed)
+    packed = frame.mapInArrow(Packer(stream, query.columns, job.key_groups), PACKED)
+    given = packed.groupBy("panes_group").transformWithStateInPandas(
+        GroupProcessor(query, time, job.key_groups, keep_late=job.late),
+        outputStructType=GIVEN,
+        outputMode="append",
+        timeMode="EventTime",
+        initialState=_initial_state(job, query, labels),
+    )
+    counted = given.observe(
+        OBSERVED,
+        F.coalesce(F.sum("rows"), F.lit(0)).alias("rows"),
+        F.coalesce(F.sum("rows_late"), F.lit(0)).alias("rows_late"),
+        F.coalesce(F.sum("results_given"), F.lit(0)).alias("results"),
+        F.coalesce(F.sum("state_bytes"), F.lit(0)).alias("state_bytes"),
+        F.coalesce(F.sum("written"), F.lit(0)).alias("written"),
+    )
+    unpack = Unpacker(storable_schema(query.result_schema), storable_schema(query.late_schema) if job.late else None)
+    return counted.mapInArrow(unpack, spark_schema(unpack.schema))
+
+
+def _initial_state(job: Job, query: GroupQuery, labels: tuple[int, ...]) -> Any:
+    """A snapshot of the embedded runner, by key group."""
+    if not job.restore:
+        return None
+    op = query.operator(job.restore)
+    op.take_late()
+    # without keys all rows are in the first group, and the others never run
+    used = job.key_groups if job.plan.stream.keys else 1
+    parts = [(labels[g], bytearray(op.snapshot(key_groups=hash_groups(g, job.key_groups)))) for g in range(used)]
+    return job.frame.sparkSession.createDataFrame(parts, _INITIAL).groupBy("panes_group")
+
+
+def _static(job: Job) -> DataFrame:
+    query, stream = _query(job), job.plan.stream
+    packed = job.frame.select(_needed(job, query)).mapInArrow(Packer(stream, query.columns, job.key_groups), PACKED)
+    unpack = Unpacker(storable_schema(query.result_schema), storable_schema(query.late_schema) if job.late else None)
+
+    # a plain function: Spark counts the arguments that it takes
+    def whole_group(packed_rows: pa.Table) -> pa.Table:
+        """All rows of a key group, then the end of the stream. Rows of a static frame are never late."""
+        parts, chunks, rows = (packed_rows.column(i).to_pylist() for i in (1, 2, 3))
+        op = query.operator()
+        given = [*take(op, unpacked(in_order(parts, chunks, rows))), op.finish().table]
+        return pa.concat_tables([*(unpack.results(t) for t in given), unpack.late(op.take_late())])
+
+    return packed.groupBy("panes_group").applyInArrow(whole_group, spark_schema(unpack.schema))
+
+
+class Unpacker:
+    """Packed results to typed columns; with late rows, these too, in columns of their own."""
+
+    def __init__(self, results: pa.Schema, late: pa.Schema | None) -> None:
+        self._results = results
+        self._late = late
+        self.schema = results
+        if late is not None:
+            row = pa.struct([f for f in late if f.name != "reason"])
+            self.schema = results.append(pa.field("late_reason", pa.string())).append(pa.field("late_row", row))
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for results in batch.column("results"):
+                if results.is_valid:
+                    yield from self.results(from_bytes(results.as_buffer())).to_batches()
+            for late in batch.column("late"):
+                if late.is_valid:
+                    yield from self.late(from_bytes(late.as_buffer())).to_batches()
+
+    def results(self, table: pa.Table) -> pa.Table:
+        columns = [table.column(f.name).cast(f.type) for f in self._results]
+        return self._filled(columns, table.num_rows)
+
+    def late(self, table: pa.Table) -> pa.Table:
+        if self._late is None:
+            return self.schema.empty_table()
+        columns = [pa.nulls(table.num_rows, f.type) for f in self._results]
+        row = self.schema.field("late_row").type
+        flat = table.combine_chunks()
+        fields = [_whole(flat.column(f.name).cast(f.type)) for f in row]
+        columns += [flat.column("reason"), pa.StructArray.from_arrays(fields, fields=list(row))]
+        return self._filled(columns, table.num_rows)
+
+    def _filled(self, columns: list[Any], n: int) -> pa.Table:
+        missing = self.schema.names[len(columns) :]
+        columns = [*columns, *(pa.nulls(n, self.schema.field(name).type) for name in missing)]
+        return pa.Table.from_arrays(columns, schema=self.schema)
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
+
+
+def _refuses(job: Job) -> str | None:
+    if job.restore and not job.streaming:
+        return "restore= goes on with a stream, and a static frame is not one"
+    return None
+
+
+def _cost(job: Job) -> float:
+    """Relative time per row: every row passes through Python twice, whatever the windows."""
+    return 1.0
+
+
+KEY_GROUPS = Strategy(
+    name="key_groups",
+    summary="the engine's operator in Spark's Python workers, one call per key group and micro-batch",
+    applies="every query",
+    costs="each row goes through Python once; hardly depends on the number of windows or their overlap",
+    limits="no Spark limits beyond append mode; a stream needs the RocksDB state store",
+    refuses=_refuses,
+    cost=_cost,
+    build=build,
+)

@@ -1,0 +1,79 @@
+"""Native slices: rows to slices and slices to windows as Spark's own aggregations, no Python on the path of data.
+
+One aggregation finds the parts of every slice, a second one combines the slices of every window of every query; a
+query whose windows share no row needs the first alone. On streams Spark's `window()` does both, for one window.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from panes.runners.spark.strategies.card import Job, Strategy
+from panes.runners.spark.strategies.native_aggregates import TIME
+from panes.runners.spark.strategies.native_rows import NativeQuery, built, refusal
+from panes.runners.spark.strategies.native_windows import Slices
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+#: Time relative to the key-group operator, measured on 2 cores: a row; a window that holds a slice, where a slice has
+#: 20 rows; how much dearer it is to combine moments than numbers; and what Spark must sort rows for.
+_PER_ROW, _PER_WINDOW, _MOMENTS, _SORTED = 0.2, 0.0065, 3.0, 1.5
+
+
+def _build(job: Job) -> DataFrame:
+    if job.streaming:
+        from panes.runners.spark.strategies.native_streams import build_stream
+
+        return build_stream(job)
+    return _static(job)
+
+
+def _static(job: Job) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    query, slices = NativeQuery(job), Slices.of(job.plan)
+    query.check()
+    rows = query.rows()
+    number, end = F.col("w_number"), F.col("w_end")
+    if slices.alone:
+        held = slices.window_of(rows, TIME).groupBy(*query.keys, "w_end").agg(*query.lift())
+        number = F.lit(0)
+    else:
+        parts = rows.withColumn("s", slices.slice_of(F.col(TIME))).groupBy(*query.keys, "s").agg(*query.lift())
+        held = slices.windows_of(parts, "s").groupBy(*query.keys, "w_number", "w_end").agg(*query.merge())
+    return query.results(held, number, slices.start_of(number, end), end)
+
+
+def _cost(job: Job) -> float:
+    """Time relative to the key-group operator. On streams lateness differs, so it must be asked for."""
+    if job.streaming:
+        return math.inf
+    slices, query = Slices.of(job.plan), NativeQuery(job)
+    if slices.alone:
+        cost = _PER_ROW
+    else:
+        merging = _MOMENTS if any(part.nested for part in query.parts.values()) else 1.0
+        cost = (_PER_ROW + _PER_WINDOW * slices.overlap) * merging
+    return max(cost, _SORTED) if any(part.sorted for part in query.parts.values()) else cost
+
+
+NATIVE = Strategy(
+    name="native",
+    summary="rows to slices and slices to windows as Spark's own aggregations",
+    applies=(
+        "tumbling, sliding, cumulate and fixed windows on event time, any number at once; count, sum, avg, min, max, "
+        "range, product, geometric_mean, stddev, variance, and on static frames first, last, arg_min, arg_max, m4. "
+        "On a stream one tumbling or sliding window, only if asked for by name"
+    ),
+    costs="no Python; one aggregation of the rows, then one of the slices, which grows with the windows per slice",
+    limits=(
+        "no late rows, lateness or snapshots; on a stream a row behind the watermark still counts in windows that "
+        "are open, and rows before 1970 are left out; averages and the like may differ in the last digit, since Spark "
+        "adds in another order"
+    ),
+    refuses=lambda job: refusal("native", _build, job),
+    cost=_cost,
+    build=lambda job: built("native", _build, job),
+)

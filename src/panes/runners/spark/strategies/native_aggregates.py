@@ -1,0 +1,320 @@
+"""Aggregates as Spark's own: what is computed of the rows of a slice, how slices are combined, and the result.
+
+In: an aggregate of a plan and the Columns of its arguments. Out: named parts, which aggregates that need the same
+share, and the result as a Column of them. Null, NaN, ties and overflow are as in `panes.aggregates`; what can't be
+raises `NoColumn`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from panes.aggregates.base import BoundAggregate
+from panes.aggregates.basic import BoundCount, BoundGeometricMean, BoundProduct
+from panes.aggregates.extremes import BoundExtreme, BoundRange
+from panes.aggregates.moments import BoundMoments
+from panes.aggregates.order import BoundArg, BoundEnd, BoundM4
+from panes.aggregates.totals import DecimalTotal, FloatTotal, NarrowTotal, WideTotal
+from panes.aggregates.types import kind_of
+from panes.runners.spark.columns import NoColumn
+from panes.slicing.lane import Agg
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+#: Columns of a row besides the arguments: its time, and a number that breaks ties of time as input order does.
+TIME, ORDER = "t", "seq"
+_LOW = (1 << 32) - 1
+
+
+@dataclass(frozen=True)
+class Part:
+    """Something computed of the rows of a slice (`lift`), and of parts of the same name (`merge`)."""
+
+    lift: Column
+    merge: Callable[[Column], Column]
+    nested: bool = False  # combined value by value, not by an aggregate of Spark
+    sorted: bool = False  # of a size that varies: Spark sorts rows to find it
+
+
+@dataclass(frozen=True)
+class Native:
+    """An aggregate in Spark's terms: its parts by name, and its result from them."""
+
+    parts: Mapping[str, Part]
+    lower: Callable[[Callable[[str], Column]], Column]
+    ordered: bool = False
+
+
+def native_aggregate(agg: Agg, names: Sequence[str], types: Sequence[pa.DataType]) -> Native:
+    """An aggregate over the columns `names` of the frame, whose Arrow types are `types`."""
+    rule = _RULES.get(type(agg.bound))
+    if rule is None:
+        raise NoColumn(f"{agg.name} is no aggregate that Spark can combine from slices with the same result")
+    return rule(agg.bound, tuple(names), tuple(types))
+
+
+def _count(bound: BoundAggregate, names: tuple[str, ...], types: tuple[pa.DataType, ...]) -> Native:
+    parts = _number(*names) if names else _rows()
+    (name,) = parts
+    return Native(parts, lambda part: part(name))
+
+
+def _rows() -> dict[str, Part]:
+    from pyspark.sql import functions as F
+
+    return {"rows": Part(F.count(F.lit(1)), F.sum)}
+
+
+def _number(name: str) -> dict[str, Part]:
+    """How many values there are."""
+    from pyspark.sql import functions as F
+
+    return {f"n_{name}": Part(F.count(name), F.sum)}
+
+
+def _float_total(bound: FloatTotal, names: tuple[str, ...], types: tuple[pa.DataType, ...]) -> Native:
+    from pyspark.sql import functions as F
+
+    (name,) = names
+    sums = {f"sum_{name}": Part(F.sum(F.col(name).cast("double")), F.sum)}
+    return _total(bound, name, sums, lambda part: part(f"sum_{name}"))
+
+
+def _narrow_total(bound: NarrowTotal, names: tuple[str, ...], types: tuple[pa.DataType, ...]) -> Native:
+    from pyspark.sql import functions as F
+
+    (name,) = names
+    sums = {f"sum_{name}": Part(F.sum(F.col(name).cast("bigint")), F.sum)}
+    return _total(bound, name, sums, lambda part: part(f"sum_{name}"))
+
+
+def _total(bound: Any, name: str, sums: dict[str, Part], value: Callable[[Callable[[str], Column]], Column]) -> Native:
+    if not bound.mean:
+        return Native(sums, value)
+    n = f"n_{name}"
+    return Native({**sums, **_number(name)}, lambda part: _over(value(part).cast("double"), part(n)))
+
+
+def _over(total: Column, n: Column) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.when(n > 0, total / n.cast("double"))
+
+
+def _wide_total(bound: WideTotal, names: tuple[str, ...], types: tuple[pa.DataType, ...]) -> Native:
+    """64-bit integers, added in halves that can't overflow: only a result beyond 64 bits is an error."""
+    from pyspark.sql import functions as F
+
+    (name,), (type,) = names, types
+    if type != pa.int64():
+        raise NoColumn(f"sums of {type} are not known to Spark")
+    value = F.col(name)
+    parts = {
+        f"high_{name}": Part(F.sum(F.shiftright(value, 32)), F.sum),
+        f"low_{name}": Part(F.sum(value.bitwiseAND(F.lit(_LOW))), F.sum),
+    }
+    message = (
+        f"sum of `{bound.argument}` goes beyond the range of a 64-bit integer; "
+        f"cast it to a decimal, for instance sum(cast({bound.argument} as decimal(38,0)))"
+    )
+
+    def halves(part: Callable[[str], Column]) -> tuple[Column, Column, Column, Column]:
+        high, low = part(f"high_{name}"), part(f"low_{name}")
+        top = high + F.shiftright(low, 32)
+        fits = (top >= F.lit(-(1 << 31))) & (top < F.lit(1 << 31))
+        return high, low, fits, F.shiftleft(top, 32).bitwiseOR(low.bitwiseAND(F.lit(_LOW)))
+
+    def total(part: Callable[[str], Column]) -> Column:
+        high, _, fits, exact = halves(part)
+        return F.when(high.isNull() | fits, exact).otherwise(F.raise_error(F.lit(message)).cast("bigint"))
+
+    def mean(part: Callable[[str], Column]) -> Column:
+        high, low, fits, exact = halves(part)
+        near = high.cast("double") * F.lit(float(1 << 32)) + low.cast("double")
+        return _over(F.when(fits, exact.cast("double")).otherwise(near), part(f"n_{name}"))
+
+    return Native({**parts, **_number(name)}, mean) if bound.mean else Native(parts, total)
+
+
+def _decimal_total(bound: DecimalTotal, names: tuple[str, ...], types: tuple[pa.DataType, ...]) -> Native:
+    from pyspark.sql import functions as F
+
+    (name,), (type,) = names, types
+    if bound.mean:
+        raise NoColumn("averages of decimals are rounded in another way by Spark")
+    exact = F.col(name).cast(f"decimal(38,{type.scale})")
+    return Native({f"sum_{name}": Part(F.sum(exact), F.sum)}, lambda part: part(f"sum_{name}"))
+
+
+def _product(bound: BoundAggregate, names: tuple[str, ...], types: tuple[pa.DataType, ...]) -> Native:
+    from pyspark.sql import functions as F
+
+    (name,) = names
+    parts = {f"product_{name}": Part(F.product(F.col(name).cast("double")), F.product)}
+    return Native(parts, lambda part: part(f"product_{name}"))
+
+
+def _geometric_mean(bound: BoundAggregate, names: tuple[str, ...], types: tuple[pa.DataType, ...]) -> Native:
+    from pyspark.sql import functions as F
+
+    (name,) = names
+    value = F.col(name).cast("double")
+    # Spark has no logarithm of 0 and below
+    log = F.when(value == F.lit(0.0), F.lit(float("-inf"))).when(value < F.lit(0.0), F.lit(float("nan")))
+    parts = {f"logs_{name}": Part(F.sum(log.otherwise(F.log(value))), F.sum), **_number(name)}
+    return Native(parts, lambda part: F.exp(_over(part(f"logs_{name}"), part(f"n_{name}"))))
+
+
+def _moments(bound: BoundMoments, names: tuple[str, ...], types: tuple[pa.DataType, ...]) -> Native:
+    from pyspark.sql import functions as F
+
+    (name,) = names
+    value = F.col(name).cast("double")
+    n = F.count(name)
+    lift = F.struct(n.alias("n"), F.avg(value).alias("mean"), (F.var_pop(value) * n).alias("m2"))
+
+    def lower(part: Callable[[str], Column]) -> Column:
+        found = part(f"moments_{name}")
+        freedom = found["n"] if bound.population else found["n"] - 1
+        variance = F.when(freedom > 0, found["m2"] / freedom)
+        return F.sqrt(variance) if bound.root else variance
+
+    return Native({f"moments_{name}": Part(lift, _merged_moments, nested=True)}, lower)
+
+
+def _merged_moments(part: Column) -> Column:
+    """Moments around the mean of all: two passes over the slices of a window, no difference of large squares."""
+    from pyspark.sql import functions as F
+
+    some = F.filter(F.collect_list(part), lambda p: p["n"] > 0)
+    total = F.aggregate(some, F.lit(0).cast("bigint"), lambda sum, p: sum + p["n"])
+    weighted = F.aggregate(some, F.lit(0.0), lambda sum, p: sum + p["n"] * p["mean"])
+    centre = F.when(total > 0, weighted / total)
+
+    def around(sum: Column, p: Column) -> Column:
+        away = p["mean"] - centre
+        return sum + p["m2"] + p["n"] * away * away
+
+    return F.struct(total.alias("n"), centre.alias("mean"), F.aggregate(some, F.lit(0.0), around).alias("m2"))
+
+
+def _extreme(bound: BoundExtreme, names: tuple[str, ...], types: tuple[pa.DataType, ...]) -> Native:
+    (name,), (type,) = names, types
+    parts = _end(name, type, largest=bound.largest)
+    (key,) = parts
+    return Native(parts, lambda part: _normal(part(key), type))
+
+
+def _end(name: str, type: pa.DataType, *, largest: bool) -> dict[str, Part]:
+    from pyspark.sql import functions as F
+
+    choose = F.max if largest else F.min
+    return {
+        f"{'max' if largest else 'min'}_{name}": Part(choose(name), choose, sorted=kind_of(type) in ("text", "binary"))
+    }
+
+
+def _normal(value: Column, type: pa.DataType) -> Column:
+    """-0.0 as 0.0, so that equal values look equal."""
+    from pyspark.sql import functions as F
+
+    return value + F.lit(0.0).cast("float" if type == pa.float32() else "double") if _is_float(type) else value
+
+
+def _is_float(type: pa.DataType) -> bool:
+    return bool(pa.types.is_floating(type))
+
+
+def _range(bound: BoundRange, names: tuple[str, ...], types: tuple[pa.DataType, ...]) -> Native:
+    (name,), (type,) = names, types
+    fine = pa.types.is_signed_integer(type) or _is_float(type) or (pa.types.is_decimal(type) and type.precision < 38)
+    if not fine:
+        raise NoColumn(f"the range of {type} is of a type that Spark computes in another way")
+    parts = {**_end(name, type, largest=False), **_end(name, type, largest=True)}
+
+    def lower(part: Callable[[str], Column]) -> Column:
+        low, high = part(f"min_{name}"), part(f"max_{name}")
+        if pa.types.is_integer(type):
+            low, high = low.cast("bigint"), high.cast("bigint")
+        return high - low
+
+    return Native(parts, lower)
+
+
+def _chosen(bound: BoundEnd, names: tuple[str, ...], types: tuple[pa.DataType, ...]) -> Native:
+    """First or last: the least or greatest of (time, order, value), of rows that have a value."""
+    (name,) = names
+    parts = _chosen_part(name, last=bound.last)
+    (key,) = parts
+    return Native(parts, lambda part: part(key)["value"], ordered=True)
+
+
+def _chosen_part(name: str, *, last: bool) -> dict[str, Part]:
+    from pyspark.sql import functions as F
+
+    choose = F.max if last else F.min
+    row = F.struct(F.col(TIME), F.col(ORDER), F.col(name).alias("value"))
+    return {
+        f"{'last' if last else 'first'}_{name}": Part(choose(F.when(F.col(name).isNotNull(), row)), choose, sorted=True)
+    }
+
+
+def _arg(bound: BoundArg, names: tuple[str, ...], types: tuple[pa.DataType, ...]) -> Native:
+    """The value where another is extreme; the earliest of those."""
+    from pyspark.sql import functions as F
+
+    (value, by), (_, by_type) = names, types
+    largest = bound.keys[0][1]
+    choose, sign = (F.max, F.lit(-1)) if largest else (F.min, F.lit(1))
+    key = f"{'arg_max' if largest else 'arg_min'}_{value}_{by}"
+    row = F.struct(
+        _normal(F.col(by), by_type).alias("by"),
+        (F.col(TIME) * sign).alias(TIME),
+        (F.col(ORDER) * sign).alias(ORDER),
+        F.col(value).alias("value"),
+    )
+    parts = {key: Part(choose(F.when(F.col(by).isNotNull(), row)), choose, sorted=True)}
+    return Native(parts, lambda part: part(key)["value"], ordered=True)
+
+
+def _m4(bound: BoundM4, names: tuple[str, ...], types: tuple[pa.DataType, ...]) -> Native:
+    from pyspark.sql import functions as F
+
+    (name,), (type,) = names, types
+    ends = {"min": f"min_{name}", "max": f"max_{name}"}
+    chosen = {"first": f"first_{name}", "last": f"last_{name}"}
+    parts = {
+        **_end(name, type, largest=False),
+        **_end(name, type, largest=True),
+        **_chosen_part(name, last=False),
+        **_chosen_part(name, last=True),
+    }
+
+    def lower(part: Callable[[str], Column]) -> Column:
+        values = [_normal(part(key), type).alias(label) for label, key in ends.items()]
+        values += [part(key)["value"].alias(label) for label, key in chosen.items()]
+        return F.when(part(ends["min"]).isNotNull(), F.struct(*values))
+
+    return Native(parts, lower, ordered=True)
+
+
+_RULES: Mapping[type, Callable[[Any, tuple[str, ...], tuple[pa.DataType, ...]], Native]] = {
+    BoundCount: _count,
+    FloatTotal: _float_total,
+    NarrowTotal: _narrow_total,
+    WideTotal: _wide_total,
+    DecimalTotal: _decimal_total,
+    BoundProduct: _product,
+    BoundGeometricMean: _geometric_mean,
+    BoundMoments: _moments,
+    BoundExtreme: _extreme,
+    BoundRange: _range,
+    BoundEnd: _chosen,
+    BoundArg: _arg,
+    BoundM4: _m4,
+}

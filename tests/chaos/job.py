@@ -1,0 +1,101 @@
+"""What runs under fire: prepared files, one query with windows of several kinds, and where results go."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import panes as pn
+from panes.query import Query
+
+SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64()), ("s", pa.string())])
+SPARK_SCHEMA = "ts timestamp, k bigint, v bigint, s string"
+KEY_GROUPS = 16
+BOUND_MS = 20
+SINKS = ("files", "foreach")
+_STEP_MS = 250  # event time that one file brings
+
+
+@dataclass(frozen=True)
+class Job:
+    """A folder with the data of one round; each run of it has a folder of its own inside."""
+
+    folder: Path
+    seed: int
+    files: int
+    rows: int
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "data"
+
+    def prepare(self) -> None:
+        """Write the files; their times of change say in which order Spark reads them, one per micro-batch."""
+        self.data.mkdir(parents=True)
+        for number, table in enumerate(self.tables()):
+            path = self.data / f"{number:04}.parquet"
+            pq.write_table(table, path)
+            os.utime(path, (1_000_000_000 + number, 1_000_000_000 + number))
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Rows out of order, some too late even for corrections, and keys that come and go."""
+        rng = np.random.default_rng(self.seed)
+        for number in range(self.files):
+            now = 10_000_000 + number * _STEP_MS
+            times = now + rng.integers(0, _STEP_MS, self.rows)
+            late = rng.random(self.rows)
+            times = np.where(late < 0.003, now - rng.integers(20, 300, self.rows), times)
+            times = np.where(late > 0.995, times - 2_000, times)
+            columns = [
+                pa.array(times * 1000, SCHEMA.field("ts").type),
+                pa.array((rng.integers(0, 40, self.rows) + number // 4).astype(np.int64)),
+                pa.array(rng.integers(-1000, 1000, self.rows)),
+                pa.array(np.array(["a", "b", "cc", None], dtype=object)[rng.integers(0, 4, self.rows)], pa.string()),
+            ]
+            yield pa.Table.from_arrays(columns, schema=SCHEMA)
+
+
+def query(data: Any = None, *, manual: bool = False) -> Query:
+    """Row-count, sliding and session windows over one stream, with corrections by late rows."""
+    schema = SCHEMA if data is None else None
+    watermark = "manual" if manual else f"{BOUND_MS} ms"
+    return (
+        pn.stream(data, schema=schema, time="ts", key="k", watermark=watermark, lateness="300 ms")
+        .window(
+            rows=pn.sliding(pn.rows(50), every=pn.rows(25)),
+            slide=pn.sliding("200 ms", every="50 ms"),
+            visit=pn.session("4 ms"),
+        )
+        .agg(n="count(*)", total="sum(v)", middle="median(v)", text="max(s)")
+    )
+
+
+def undisturbed(job: Job) -> pa.Table:
+    """What the embedded operator gives for the micro-batches of the job: results and late rows."""
+    import pyarrow.compute as pc
+
+    op = query(manual=True).operator()
+    given, latest = [], None
+    for table in job.tables():
+        if latest is not None:
+            given.append(op.advance((latest - BOUND_MS) * 1000).table)
+        given.append(op.push(table).table)
+        newest = int(pc.max(table["ts"].cast(pa.int64())).as_py()) // 1000
+        latest = newest if latest is None else max(newest, latest)
+    assert latest is not None
+    given.append(op.advance((latest - BOUND_MS) * 1000).table)
+    results, late = pa.concat_tables(given), op.late
+    rows = pa.StructArray.from_arrays(
+        [late.column(f.name).combine_chunks() for f in late.schema if f.name != "reason"],
+        fields=[f for f in late.schema if f.name != "reason"],
+    )
+    return pa.concat_tables(
+        [results, pa.table({"late_reason": late.column("reason"), "late_row": rows})], promote_options="default"
+    )

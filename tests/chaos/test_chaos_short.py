@@ -1,0 +1,43 @@
+"""A few kills of a running stream: `make chaos` in small."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tests.chaos.job import Job, undisturbed
+from tests.chaos.killer import Kill, run_under_fire
+from tests.chaos.verdict import Verdict, compare, written_batches, written_files
+
+#: In the first micro-batch, before anything is committed; between two; and late in one of each sink.
+KILLS = [
+    Kill("files", commits=0, mid_batch=True, seconds=0.5),
+    Kill("foreach", commits=1, mid_batch=False, seconds=0.0),
+    Kill("files", commits=1, mid_batch=True, seconds=0.2),
+]
+
+
+@pytest.mark.xdist_group("spark")
+def test_kills_lose_double_and_falsify_nothing(tmp_path: Path) -> None:
+    job = Job(tmp_path, seed=3, files=5, rows=1500)
+    job.prepare()
+    right = undisturbed(job)
+    kinds = set(right["window"].to_pylist())
+    assert kinds == {"rows", "slide", "visit", None}  # None: late rows
+    assert max(r for r in right["revision"].to_pylist() if r is not None) > 0
+
+    kills = run_under_fire(job, tmp_path / "killed", lambda n: KILLS[n] if n < len(KILLS) else None)
+
+    assert len(kills) == len(KILLS)
+    for written in (written_files, written_batches):
+        verdict = compare(written(tmp_path / "killed", right.schema), right)
+        assert verdict.clean, f"{written.__name__}: {verdict}"
+
+
+def test_the_verdict_sees_what_is_lost_double_and_wrong() -> None:
+    right = pa.table({"k": [1, 1, 2, 3], "v": [5, 5, 6, 7]})
+    written = pa.table({"k": [1, 2, 2, 3], "v": [5, 6, 6, 8]})
+    assert compare(written, right) == Verdict(rows=4, lost=2, double=1, wrong=1)
+    assert compare(right.take([3, 1, 0, 2]), right).clean

@@ -1,0 +1,77 @@
+"""What a job must give: the embedded operator, driven by micro-batches."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+from panes.runners.spark.group_operator import GroupQuery
+from tests.fuzz.compare import difference
+from tests.fuzz.engine import Engine
+from tests.fuzz_spark.cuts import Move, SparkJob, ticks_of, watermarks
+from tests.oracle.oracle import Result
+
+#: (id of the row, reason) of a late row
+Late = tuple[Any, str]
+
+
+class Reference:
+    """The embedded operator: advance to the watermark of a batch, then push its rows."""
+
+    def __init__(self, job: SparkJob, blob: bytes | None = None) -> None:
+        self.job = job
+        self.engine = Engine(replace(job.program, watermark="manual"))
+        if blob is not None:
+            # the public API restores the query with the watermark that it had
+            plan = job.query._plan
+            self.engine.op = GroupQuery(plan, tuple(plan.stream.schema.names)).operator([blob])
+
+    def step(self, move: Move, watermark: int | None) -> list[Result]:
+        results = []
+        if watermark is not None and watermark > self.engine.op.watermark:
+            results += self.engine.advance(watermark)
+        if move.rows:
+            results += self.engine._results(self.engine.op.push(self.job.table(move.rows)))
+        return results
+
+    def take_late(self) -> list[Late]:
+        table = self.engine.op.take_late()
+        return list(zip(table["id"].to_pylist(), table["reason"].to_pylist(), strict=True))
+
+
+def snapshot_before(job: SparkJob) -> bytes | None:
+    """The state with which Spark begins: that of an embedded run of the query over the first rows."""
+    if not job.embedded:
+        return None
+    engine = Engine(job.program)
+    for move in job.moves[: job.embedded]:
+        engine.push(move.rows)
+    return bytes(engine.op.snapshot())
+
+
+def embedded(job: SparkJob, blob: bytes | None) -> tuple[list[list[Result]], list[list[Late]]]:
+    """Results and late rows of each move that Spark does."""
+    reference = Reference(job, blob)
+    reference.take_late()
+    results, late = [], []
+    moves = job.moves[job.embedded :]
+    for move, millis in zip(moves, watermarks(moves, job.time), strict=True):
+        results.append(reference.step(move, ticks_of(millis, job.time)))
+        late.append(reference.take_late())
+    return results, late
+
+
+def compare(
+    job: SparkJob, want: list[list[Result]], got: list[list[Result]], want_late: list[list[Late]], got_late: Any
+) -> str | None:
+    """None, or the first micro-batch that differs and how."""
+    for number, (wanted, found) in enumerate(zip(want, got, strict=True)):
+        wrong = difference(wanted, found, job.program.aggregates)
+        if wrong:
+            return f"step {number} of {len(want)}: {wrong}"
+    if job.keep_late:
+        for number, (wanted, found) in enumerate(zip(want_late, got_late, strict=True)):
+            if Counter(wanted) != Counter(found):
+                return f"ledger of step {number}: should hold {wanted}, holds {found}"
+    return None

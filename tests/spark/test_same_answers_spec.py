@@ -1,0 +1,102 @@
+"""Every worked example of tests/spec, streaming and static on Spark: the answers of the embedded runner.
+
+The YAML of tests/spec is turned into transcripts. Where Spark can't do what an example does, a strict xfail
+names the limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import panes as pn
+from examples.dynamic_stock import DynamicStock
+from tests.fuzz import user_windows
+from tests.fuzz.code import aggregate_code, window_code
+from tests.spec.test_spec_examples import EXAMPLES, TRANSCRIPTS
+
+NAMES: dict[str, Any] = {
+    "DynamicStock": DynamicStock,
+    **{n: v for n, v in vars(user_windows).items() if isinstance(v, type)},
+}
+FIELDS = {"start": "window_start", "end": "window_end", "from": "window_from", "to": "window_to"}
+ACTIONS = {"push": "rows", "advance": "watermark", "finish": "finish"}
+
+NO_LATE_ROWS = "a static frame has no watermark, so none of its rows is late"
+NO_END = "the example does not end its stream, and a static frame always ends"
+
+
+def transcript_of(example: dict[str, Any]) -> dict[str, Any]:
+    types = example.get("types", {})
+    keys = list(example.get("keys", ()))
+    return {
+        "name": example["id"],
+        "stream": {
+            "schema": {c: "bigint" if c == "ts" else types.get(c, "double") for c in example["columns"]},
+            "time": "ts",
+            "key": keys,
+            "watermark": example.get("watermark"),
+            "lateness": example.get("lateness"),
+        },
+        "windows": {label: window_code(tuple(spec)) for label, spec in example["windows"].items()},
+        "aggregates": {n: _aggregate(tuple(spec)) for n, spec in example["aggregates"].items()},
+        "steps": [_step(step, keys) for step in example["steps"]],
+    }
+
+
+def _aggregate(spec: tuple[Any, ...]) -> str:
+    return aggregate_code(spec).strip('"')
+
+
+def _step(step: dict[str, Any], keys: list[str]) -> dict[str, Any]:
+    action = next(name for name in ACTIONS if name in step)
+    return {ACTIONS[action]: step[action], "expect": [_result(r, keys) for r in step["expect"]]}
+
+
+def _result(result: dict[str, Any], keys: list[str]) -> dict[str, Any]:
+    fields = {FIELDS.get(name, name): value for name, value in result.items() if name != "key"}
+    if not fields.get("void", True):
+        del fields["void"]
+    return {**fields, **dict(zip(keys, result.get("key", ())))}
+
+
+def late(example: dict[str, Any]) -> bool:
+    return any(r.get("revision") for step in example["steps"] for r in step["expect"])
+
+
+def ended(example: dict[str, Any]) -> bool:
+    return "finish" in example["steps"][-1]
+
+
+def examples(limit: Callable[[dict[str, Any]], str | None]) -> list[Any]:
+    marked = []
+    for example in TRANSCRIPTS:
+        reason = limit(example)
+        marks = [] if reason is None else [pytest.mark.xfail(reason=reason)]
+        marked.append(pytest.param(example, id=example["id"], marks=marks))
+    return marked
+
+
+def static_limit(example: dict[str, Any]) -> str | None:
+    return NO_LATE_ROWS if late(example) else None if ended(example) else NO_END
+
+
+@pytest.mark.parametrize("example", examples(lambda example: None))
+def test_local(example: dict[str, Any]) -> None:
+    pn.testing.replay_transcript(transcript_of(example), names=NAMES)
+
+
+@pytest.mark.parametrize("example", examples(lambda example: None))
+def test_streaming(example: dict[str, Any], spark: Any) -> None:
+    pn.testing.replay_transcript(transcript_of(example), runner="spark", spark=spark, names=NAMES)
+
+
+@pytest.mark.parametrize("example", examples(static_limit))
+def test_static(example: dict[str, Any], spark: Any) -> None:
+    pn.testing.replay_transcript(transcript_of(example), runner="spark-static", spark=spark, names=NAMES)
+
+
+def test_every_example_is_there() -> None:
+    assert len(TRANSCRIPTS) == EXAMPLES
