@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import sys
 import time
 from pathlib import Path
 from types import ModuleType
@@ -48,12 +49,18 @@ def bench(
     began = time.perf_counter()
     failed, everything = [], []
     with console.status("starting Spark") as status:
+
+        def say(text: str) -> None:
+            status.update(text)
+            if not console.is_terminal:  # a run takes minutes: a log shows where it is
+                print(f"{time.perf_counter() - began:5.0f} s  {text}", file=sys.stderr, flush=True)
+
         spark = pn.spark(cores=cores, memory=memory)
         _send_by_value(rivals)
         for workload in workloads:
             if only and workload.name not in only:
                 continue
-            lab = SparkLab(workload.name, options, status.update, spark)
+            lab = SparkLab(workload.name, options, say, spark)
             try:
                 workload.run(lab)
             except Exception as error:  # one broken experiment must not hide the figures of the others

@@ -34,10 +34,9 @@ def panes(windows: dict[str, Any], aggregates: dict[str, str], strategy: str = "
 
 
 def _sliding(lab: SparkLab) -> None:
-    rows = lab.rows(10_000_000, 400_000)
-    folder = Events(rows).folder()
+    folder = Events(lab.rows(10_000_000, 400_000)).folder()
     # the rival's input is cut where it would take minutes
-    few = Events(max(20_000, rows // 100), files=1).folder()
+    few = Events(20_000, files=1).folder()
     for name, window, rival, cut in (
         (S60, pn.sliding("60 s", every="1 s"), rivals.windowed("60 seconds", "1 second"), {"files": 2}),
         (S600, pn.sliding("60 s", every="100 ms"), rivals.windowed("60 seconds", "100 milliseconds"), {"folder": few}),

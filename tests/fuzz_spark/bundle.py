@@ -25,6 +25,7 @@ import panes as pn
 from panes.runners.spark.group_operator import GroupQuery, take, used_columns
 from panes.runners.spark.packing import PACKED, Packer, from_bytes, in_order, to_bytes, unpacked
 from panes.runners.spark.processor import GIVEN, GroupProcessor
+from panes.runners.spark.strategies.key_groups import static_groups
 from panes.windows.base import ALWAYS, NEVER
 from tests.fuzz.engine import Engine
 from tests.fuzz_spark.cuts import Move, SparkJob, job_of, random_parts, ticks_of, watermarks
@@ -250,9 +251,10 @@ class Bundle:
     def static(self, spark: Any) -> None:
         """Run as a static frame."""
         rows = pa.concat_tables([self.input(number) for number in range(BATCHES)])
-        whole = WholeGroup(self.parts)
+        parts = [replace(p, packer=replace(p.packer, groups=static_groups(p.query.plan, p.groups))) for p in self.parts]
+        whole = WholeGroup(parts)
         frame = spark.createDataFrame(rows).coalesce(2)
-        packed = frame.mapInArrow(Pack(self.parts), PACKED).groupBy("panes_group")
+        packed = frame.mapInArrow(Pack(parts), PACKED).groupBy("panes_group")
         found = packed.applyInArrow(lambda table: whole.run(table), "program int, results binary, late binary")
         wanted = []
         for job in self.jobs:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from panes.plan.query import QueryPlan
 from panes.runners.spark.event_time import EventTime
 from panes.runners.spark.group_operator import GroupQuery, take, used_columns
 from panes.runners.spark.packing import (
@@ -99,9 +100,18 @@ def _initial_state(job: Job, query: GroupQuery, labels: tuple[int, ...]) -> Any:
     return job.frame.sparkSession.createDataFrame(parts, _INITIAL).groupBy("panes_group")
 
 
+def static_groups(plan: QueryPlan, groups: int) -> int:
+    """How many key groups a static frame is worked on in.
+
+    Empty windows of every key go as far as the last row of any key, which only a group with all keys knows.
+    """
+    return 1 if plan.emit_empty else groups
+
+
 def _static(job: Job) -> DataFrame:
     query, stream = _query(job), job.plan.stream
-    packed = job.frame.select(_needed(job, query)).mapInArrow(Packer(stream, query.columns, job.key_groups), PACKED)
+    groups = static_groups(job.plan, job.key_groups)
+    packed = job.frame.select(_needed(job, query)).mapInArrow(Packer(stream, query.columns, groups), PACKED)
     unpack = Unpacker(storable_schema(query.result_schema), storable_schema(query.late_schema) if job.late else None)
 
     # a plain function: Spark counts the arguments that it takes
