@@ -13,8 +13,9 @@ from bench.spark.lab import SparkLab
 from bench.spark.speed import panes
 from bench.workloads.common import value
 
-#: Partials of a key: `_WINDOWS` windows of `_FIELDS` sums each.
+#: Each key has partials of `_FIELDS` sums for some days; an operator holds about this much of it in memory.
 _FIELDS, _WINDOWS = 16, 4
+_BYTES_PER_KEY = 4100
 _ALL, _FEW = "all keys", "1 % of the keys"
 _REPEATS = 3
 
@@ -24,7 +25,7 @@ def _state(lab: SparkLab) -> None:
     sums = {f"s{i}": f"sum(v + {i})" for i in range(_FIELDS)}
     build = panes(windows, sums)
     for megabytes in lab.pick((1, 10, 100, 1000), (1, 10)):
-        keys = megabytes * 1_000_000 // (_FIELDS * 8)
+        keys = megabytes * 1_000_000 // _BYTES_PER_KEY
         folder = KeyBatches(keys, (1.0,) * _REPEATS + (0.01,) * _REPEATS).folder()
         lab._log(f"{lab.workload}: {megabytes} MB")
         timed = lab.time([build(lab.source(folder, per_batch=1))])

@@ -44,8 +44,6 @@ from panes.slicing.operator import SliceOperator
 #: Steps up to this size are kept whatever the size of the snapshot; each counts as `_STEP` bytes at least.
 _FREE = 1 << 18
 _STEP = 1 << 12
-#: How much smaller a snapshot is than the operator in memory, about.
-_COMPRESSION = 2
 #: Bytes of operators that a worker keeps from one micro-batch to the next.
 _KEPT = 1 << 30
 
@@ -84,7 +82,7 @@ class GroupState:
     def before_rows(self, head: Head, op: SliceOperator, packed: Sequence[bytes]) -> bytes | None:
         """A snapshot of the moment before the rows of a step, if one may be wanted and is cheap."""
         rows = sum(map(len, packed))
-        size = _snapshot_size(op)
+        size = int(_bytes(op) * head.ratio)
         if _has_room(head, rows, size) or 2 * size > rows:
             return None
         return compressed(op.snapshot())
@@ -94,15 +92,17 @@ class GroupState:
     ) -> None:
         """Write what a step has changed: the step itself, or a snapshot in place of all that is there."""
         rows = sum(map(len, packed))
-        after = _snapshot_size(op)
+        after = int(_bytes(op) * head.ratio)
         stamp = uuid.uuid4().hex
         if _has_room(head, rows, after) and rows <= max(after, _FREE):
             self._add_step(head, stamp, watermark, packed)
-        elif before is not None and len(before) + rows < after:
+        elif before is not None and len(before) + rows < 1.5 * after:  # the rows are packed already
             self._replace(head, uuid.uuid4().hex, before)
             self._add_step(head, stamp, watermark, packed)
         else:
-            self._replace(head, stamp, compressed(op.snapshot()))
+            snapshot = compressed(op.snapshot())
+            head.ratio = len(snapshot) / max(_bytes(op), len(snapshot))
+            self._replace(head, stamp, snapshot)
         self._write_head(head)
         kept_operators.put(head.lineage, stamp, op)
 
@@ -170,8 +170,8 @@ def _has_room(head: Head, rows: int, size: int) -> bool:
     return head.step_bytes + max(rows, _STEP) <= max(_FREE, int(max(head.snapshot_bytes, size // 2) * share))
 
 
-def _snapshot_size(op: SliceOperator) -> int:
-    return int(op.metrics["bytes"]) // _COMPRESSION
+def _bytes(op: SliceOperator) -> int:
+    return int(op.metrics["bytes"])
 
 
 class KeptOperators:
@@ -195,7 +195,7 @@ class KeptOperators:
 
     def put(self, lineage: str, stamp: str, op: SliceOperator) -> None:
         self._drop(lineage)
-        size = int(op.metrics["bytes"]) + _STEP
+        size = _bytes(op) + _STEP
         self._operators[lineage] = (stamp, op, size)
         self._bytes += size
         while self._bytes > self._limit:
