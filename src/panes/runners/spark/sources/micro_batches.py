@@ -19,6 +19,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from panes.runners.spark.sources.folders import write_table
+from panes.runners.spark.sources.register import register
 from panes.runners.spark.spark_types import spark_schema
 
 FORMAT = "panes_micro_batches"
@@ -37,7 +38,7 @@ def batches_in(folder: Path) -> int:
 
 def read_micro_batches(spark: SparkSession, folder: Path, schema: pa.Schema, partitions: int) -> DataFrame:
     """The streaming DataFrame that reads the folder, each batch in so many partitions."""
-    spark.dataSource.register(MicroBatchSource)
+    register(spark, MicroBatchSource)
     reader = spark.readStream.format(FORMAT).schema(spark_schema(schema))
     return reader.option("folder", str(folder)).option("partitions", str(partitions)).load()
 

@@ -24,6 +24,7 @@ from panes.errors import DataError
 from panes.runners.local.rejects import Rejects
 from panes.runners.local.sockets import SocketSource, socket_source
 from panes.runners.spark.sources.folders import Rows, folder_for, read_rows, shares, write_table
+from panes.runners.spark.sources.register import register
 from panes.runners.spark.spark_types import arrow_schema, spark_schema, storable_schema
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def listen(source: SocketSource, spark: SparkSession | None, folder: str | None)
     from panes.runners.spark.session import spark as default_session
 
     session = spark or default_session()
-    session.dataSource.register(SocketLines)
+    register(session, SocketLines)
     reader = session.readStream.format(FORMAT).schema(spark_schema(storable_schema(source.schema)))
     for name, value in source.options.items():
         reader = reader.option(name, str(value))

@@ -24,6 +24,7 @@ from panes.errors import QueryError
 from panes.runners.local.rejects import Rejects
 from panes.runners.local.replay import Pace, Replay
 from panes.runners.spark.sources.folders import Rows, folder_for, read_rows, shares, write_table
+from panes.runners.spark.sources.register import register
 from panes.runners.spark.spark_types import spark_schema, storable_schema
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def play(replay: Replay, spark: SparkSession | None, partitions: int | None, fol
         raise QueryError(f"partitions must be a whole number from 1 on; got {partitions!r}")
     place = folder_for(session, folder)
     record(replay, place)
-    session.dataSource.register(ReplaySource)
+    register(session, ReplaySource)
     options = {"speed": replay.pace.speed, "rows_per_second": replay.pace.rows_per_second}
     reader = session.readStream.format(FORMAT).schema(spark_schema(storable_schema(replay.schema)))
     for name, value in {**options, "batch_rows": replay.batch_rows}.items():
