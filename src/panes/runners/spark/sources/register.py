@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -10,7 +10,21 @@ if TYPE_CHECKING:
 
 
 def register(spark: SparkSession, source: type[DataSource]) -> None:
-    """Register `source`; a session made from another one may know it already, and then keeps it."""
+    """Register `source`; a session that knows it already keeps it."""
+    if _registered(spark, source):
+        return
+    # Spark asks the active session whether the name is taken, which another session than this one may be
+    sessions: Any = getattr(getattr(spark, "_jvm", None), "SparkSession", None)
+    if sessions is not None:
+        active = sessions.getActiveSession()
+        sessions.setActiveSession(spark._jsparkSession)
+        _registered(spark, source)
+        if active.isDefined():
+            sessions.setActiveSession(active.get())
+
+
+def _registered(spark: SparkSession, source: type[DataSource]) -> bool:
+    """Whether the name was still free."""
     from pyspark.errors import AnalysisException
 
     try:
@@ -18,3 +32,5 @@ def register(spark: SparkSession, source: type[DataSource]) -> None:
     except AnalysisException as error:
         if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
             raise
+        return False
+    return True
