@@ -51,6 +51,10 @@ def spread(times: Array) -> Spread:
 
 
 def _is_sorted(times: Array) -> bool:
+    if use_kernels(len(times)):
+        from panes.slicing import kernels
+
+        return bool(kernels.in_order(times))
     return np.count_nonzero(times[1:] < times[:-1]) == 0
 
 

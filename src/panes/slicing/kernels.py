@@ -16,6 +16,31 @@ _ONE = np.uint64(1)
 
 
 @njit(cache=True)
+def intern_close(values: Array, begin: int, codes: Array, low: int, limit: int, names: Array, n: int,
+                 out: Array) -> tuple[int, int]:  # fmt: skip
+    """Look integers up in a table that has a place for each from `low` on (its code, or -1: none yet).
+
+    New ones get the codes n, n + 1, ... Stops at an integer outside, or new when there are `limit` codes.
+    Returns (rows done, codes given).
+    """
+    size = np.uint64(len(codes))
+    for i in range(begin, len(values)):
+        at = np.uint64(values[i] - low)
+        if at >= size:
+            return i, n
+        code = codes[at]
+        if code < 0:
+            if n >= limit:
+                return i, n
+            code = n
+            codes[at] = code
+            names[n] = values[i]
+            n += 1
+        out[i] = code
+    return len(values), n
+
+
+@njit(cache=True)
 def intern_narrow(values: Array, begin: int, words: Array, shift: int, limit: int, names: Array, n: int,
                   out: Array) -> tuple[int, int]:  # fmt: skip
     """Look integers of 32 bits up in a table of words (integer << 32 | code, or -1: empty).
@@ -105,6 +130,15 @@ def insert(values: Array, first_code: int, keys: Array, codes: Array, shift: int
             at = (at + _ONE) & mask
         keys[at] = values[i]
         codes[at] = first_code + i
+
+
+@njit(cache=True)
+def in_order(times: Array) -> bool:
+    """Whether no time is below the one before it. Without a way out: this runs at the speed of memory."""
+    below = False
+    for i in range(len(times) - 1):
+        below |= times[i + 1] < times[i]
+    return not below
 
 
 @njit(cache=True)

@@ -115,7 +115,7 @@ class IntIndex:
             done, self._n = table.lookup(values, done, self._names, self._n, out)
             if done == len(values):
                 return out
-            table.rebuild(self._unindexed(0), self._n + 1, coming=int(values[done]))
+            table.rebuild(self._unindexed(0), self._n + 1, coming=values[done:])
 
 
 class ColumnIndex(ABC):
