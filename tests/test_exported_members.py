@@ -14,8 +14,9 @@ import panes as pn
 DOCS = Path(__file__).parents[1] / "docs"
 
 PUBLIC = """
-    stream socket_source replay
+    stream merge join arrival socket_source replay sql
     tumbling sliding session cumulate landmark fixed fixed_band punctuated delta threshold rows
+    on_change once_per_instant
     ContextFreeWindow DeterministicWindow FreeFormWindow WindowEvents
     count sum avg min max min_count max_count range product geometric_mean stddev variance
     arg_min arg_max first last m4 collect_list string_agg

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from bench.harness import Workload
-from bench.workloads import cutty, issue, slicing, state
+from bench.workloads import cutty, issue, language, slicing, state
 
-WORKLOADS: tuple[Workload, ...] = (*issue.WORKLOADS, *slicing.WORKLOADS, *state.WORKLOADS, *cutty.WORKLOADS)
+WORKLOADS: tuple[Workload, ...] = (
+    *issue.WORKLOADS,
+    *slicing.WORKLOADS,
+    *state.WORKLOADS,
+    *cutty.WORKLOADS,
+    *language.WORKLOADS,
+)

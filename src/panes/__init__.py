@@ -48,6 +48,10 @@ if TYPE_CHECKING:
         sum,
         variance,
     )
+    from panes.composed import merge
+    from panes.cql.session import sql
+    from panes.joined import join
+    from panes.runners.local.arrival import arrival
     from panes.runners.local.replay import replay
     from panes.runners.local.sockets import socket_source
     from panes.runners.spark.interchange import spark_snapshot
@@ -64,6 +68,8 @@ if TYPE_CHECKING:
         fixed,
         fixed_band,
         landmark,
+        on_change,
+        once_per_instant,
         punctuated,
         session,
         sliding,
@@ -82,6 +88,7 @@ __all__ = [
     "approx_count_distinct",
     "arg_max",
     "arg_min",
+    "arrival",
     "avg",
     "collect_list",
     "count",
@@ -93,15 +100,19 @@ __all__ = [
     "fixed",
     "fixed_band",
     "geometric_mean",
+    "join",
     "landmark",
     "last",
     "m4",
     "max",
     "max_count",
     "median",
+    "merge",
     "min",
     "min_count",
     "mode",
+    "on_change",
+    "once_per_instant",
     "product",
     "progress",
     "punctuated",
@@ -115,6 +126,7 @@ __all__ = [
     "socket_source",
     "spark",
     "spark_snapshot",
+    "sql",
     "stddev",
     "stream",
     "string_agg",
@@ -131,6 +143,10 @@ _HOMES = {
     "errors": None,
     "testing": None,
     "rows": "panes.units",
+    "arrival": "panes.runners.local.arrival",
+    "join": "panes.joined",
+    "merge": "panes.composed",
+    "sql": "panes.cql.session",
     "replay": "panes.runners.local.replay",
     "socket_source": "panes.runners.local.sockets",
     "spark": "panes.runners.spark.session",
@@ -147,6 +163,8 @@ _HOMES = {
             "fixed",
             "fixed_band",
             "landmark",
+            "on_change",
+            "once_per_instant",
             "punctuated",
             "session",
             "sliding",

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from panes.answers import Answers
 from panes.errors import QueryError
 
 if TYPE_CHECKING:
-    import pandas
-    import polars
     from pyspark.sql import DataFrame
 
     from panes.plan.explain import Explanation
     from panes.plan.query import QueryPlan
+    from panes.plan.steps import Shape, Step
+    from panes.plan.streams import Duration
+    from panes.runners.local.arrival import Arrival
     from panes.runners.local.runner import Run
     from panes.runners.local.source import Source
     from panes.slicing.operator import SliceOperator
+    from panes.stream import Stream
 
 
-class Query:
+class Query(Answers):
     """Windows and aggregates over a stream. Made by `stream(...).window(...).agg(...)`."""
 
     def __init__(self, plan: QueryPlan, source: Source | None) -> None:
@@ -30,28 +34,53 @@ class Query:
         self._source = source
         self._run: Run | None = None
 
-    def to_arrow(self, *, progress: bool | None = None) -> pa.Table:
-        """Run the query over all its data; the results as an Arrow table.
+    def where(self, condition: str) -> Query:
+        """Only results for which the SQL condition is true, as HAVING does: `where("total > 100")`.
 
-        `progress`: show a progress bar on stderr; None: on runs of over a second, in a terminal.
+        It may look at every column of the results: keys, outputs, window, window_start and so on. A correction
+        that makes a result fail is given as a withdrawal (`void`), so that nobody keeps what was given before.
         """
-        run = self._start(progress)
-        return run.table()
+        from panes.plan.steps import Having
 
-    def to_pandas(self, *, progress: bool | None = None) -> pandas.DataFrame:
-        """Run the query; the results as a pandas frame."""
-        _need("pandas", "to_pandas()", "pandas")
-        return self.to_arrow(progress=progress).to_pandas()
+        return self._then(lambda shape: Having.of(shape, condition))
 
-    def to_polars(self, *, progress: bool | None = None) -> polars.DataFrame:
-        """Run the query; the results as a Polars frame."""
-        polars = _need("polars", "to_polars()", "polars")
-        return polars.from_arrow(self.to_arrow(progress=progress))
+    def select(self, /, *columns: str, **expressions: str) -> Query:
+        """Only these columns of the results, in this order; new ones as SQL: `select("symbol", mean="total / n")`."""
+        from panes.plan.steps import Select
 
-    def rows(self, *, progress: bool | None = None) -> Iterator[dict[str, Any]]:
-        """Run the query; each result as a dict, as soon as it is there."""
-        run = self._start(progress)
-        return run.rows()
+        return self._then(lambda shape: Select.of(shape, columns, expressions))
+
+    def order_by(self, *keys: str) -> Query:
+        """Order results that are due at the same time, that is with the same `window_end`: `order_by("total DESC")`.
+
+        Those due earlier stay before them, so that a stream without end can be ordered, too. Each key is SQL, with
+        ASC or DESC, NULLS FIRST or NULLS LAST after it.
+        """
+        from panes.plan.steps import Order
+
+        return self._then(lambda shape: Order.of(shape, keys))
+
+    def stream(
+        self,
+        *,
+        time: str | Arrival = "window_end",
+        key: str | Sequence[str] | None = None,
+        watermark: Duration | None = None,
+        lateness: Duration | None = None,
+        time_unit: str | None = None,
+    ) -> Stream:
+        """The results as a stream, to put windows over.
+
+        `time` may be any column of the results; `window_end` also if `select` has left it out. Results come in its
+        order. Those without one, of windows still open at the end, go to `late` if there are windows over them.
+        The other arguments are those of `pn.stream`. Rows that this query does not use are in `late` of the run,
+        as text.
+        """
+        from panes.composed import stream_of_query
+
+        return stream_of_query(
+            self._plan, self._source, time=time, key=key, watermark=watermark, lateness=lateness, time_unit=time_unit
+        )
 
     def to_spark(
         self,
@@ -69,17 +98,24 @@ class Query:
         - `restore`: start from a snapshot of an operator, or from its parts.
         """
         from panes.runners.spark.runner import to_spark
-        from panes.runners.spark.source import frame_of
 
         if self._source is None:
             raise QueryError("to_spark(): this stream has no data of its own; give pn.stream(data, ...) a DataFrame")
-        return to_spark(
-            self._plan, frame_of(self._source), strategy=strategy, late=late, key_groups=key_groups, restore=restore
-        )
+        return to_spark(self._plan, self._source, strategy=strategy, late=late, key_groups=key_groups, restore=restore)
+
+    def to_cql(self, name: str = "data") -> str:
+        """The query as CQL: `pn.sql(text, {name: data})` gives the same results."""
+        from panes.cql.write import query_text
+
+        return query_text(self._plan, self._source, name)
 
     @property
     def late(self) -> pa.Table:
-        """Rows of the last run that no result uses, each with its `reason`: late ones and unreadable ones."""
+        """Rows of the last run that no result uses, each with its `reason`: late ones and unreadable ones.
+
+        If the stream is made of other queries (`query.stream()`), also rows that those did not use: their columns
+        are null here, and the reason holds the row as text.
+        """
         return self._last("late").late()
 
     @property
@@ -99,6 +135,8 @@ class Query:
         check_plot(path)
         if results is not None:
             return plot(self._plan, results, None, 0, path)
+        if self._plan.steps:  # pictures are of what the windows give
+            return Query(replace(self._plan, steps=()), self._source).plot(path)
         run = self._run
         if run is None or run.given is None or (run.trace is None and run.repeatable):
             run = self._start(None, trace=True)
@@ -109,21 +147,29 @@ class Query:
     def explain(self) -> Explanation:
         """What the query costs and why: window classes, slices, who shares what, the strategy chosen."""
         from panes.plan.explain import explain
-        from panes.runners.spark.source import FrameSource
+        from panes.runners.local.derived import explain_inputs
 
-        explained = explain(self.operator())
-        if not isinstance(self._source, FrameSource):
+        explained = explain(self.operator(), self._plan.steps, explain_inputs(self._source))
+        if self._source is None or not self._source.on_spark:
             return explained
         from panes.runners.spark.explain import explain as explain_on_spark
+        from panes.runners.spark.source import frame_of
         from panes.runners.spark.strategies.card import Job
 
-        return explain_on_spark(explained, Job(self._plan, self._source.frame))
+        return explain_on_spark(explained, Job(replace(self._plan, steps=()), frame_of(self._source)))
 
     def operator(self, restore: bytes | Sequence[bytes] | None = None, *, store: str = "auto") -> SliceOperator:
-        """A running operator to push rows to; `restore` continues from a snapshot, or from its parts."""
+        """A running operator to push rows to; `restore` continues from a snapshot, or from its parts.
+
+        It gives results after `where`, `select` and `order_by`. These hold no state: a snapshot of a query can be
+        restored with others.
+        """
         from panes.runners.local.runner import make_operator
 
         return make_operator(self._plan, restore=restore, store=store)
+
+    def _then(self, step: Callable[[Shape], Step]) -> Query:
+        return Query(self._plan.then(step(self._plan.shape)), self._source)
 
     def _start(self, progress: bool | None, *, trace: bool = False) -> Run:
         from panes.runners.local.runner import Run
@@ -144,13 +190,5 @@ class Query:
     def __repr__(self) -> str:
         labels = ", ".join(label for label, _ in self._plan.windows)
         outputs = ", ".join(self._plan.aggregation.outputs)
-        return f"<Query of {outputs} over {labels}>"
-
-
-def _need(module: str, what: str, extra: str) -> Any:
-    import importlib
-
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise QueryError(f"{what} needs {module}: pip install 'panes[{extra}]'") from error
+        steps = "".join(f"; {step}" for step in self._plan.steps)
+        return f"<Query of {outputs} over {labels}{steps}>"

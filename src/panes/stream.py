@@ -7,30 +7,35 @@ a run except what is needed to know the columns.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from panes.answers import Answers
 from panes.errors import QueryError
 from panes.query import Query
-from panes.units import TimeDomain, is_number
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from panes.aggregates.base import Aggregate
+    from panes.plan.flow import FlowExplanation
+    from panes.plan.names import Given
     from panes.plan.query import StreamPlan
+    from panes.plan.streams import Duration
+    from panes.runners.local.arrival import Arrival
+    from panes.runners.local.derived import FlowSource
+    from panes.runners.local.flow_run import FlowRun
     from panes.runners.local.source import Source
     from panes.windows.base import Window
-
-Duration = str | dt.timedelta | int | float
 
 
 def stream(
     data: Any = None,
     *,
-    time: str,
+    time: str | Arrival,
     key: str | Sequence[str] | None = None,
     watermark: Duration | None = None,
     lateness: Duration | None = None,
@@ -41,12 +46,14 @@ def stream(
 
     - `data`: pandas, Polars or Arrow; a list of dicts or a dict of columns; an iterator of those; a path or
       glob of Parquet, CSV or JSON files; a source such as `pn.socket_source(...)`. None: rows will be pushed.
-    - `time`: the event-time column, a timestamp or an integer (then `time_unit` says what durations mean).
+    - `time`: the event-time column, a timestamp or an integer (then `time_unit` says what durations mean);
+      or `pn.arrival()`: rows have no time of their own, and get the one at which they arrive.
     - `key`: the column or columns by which windows are kept apart.
     - `watermark`: how much disorder to wait for; None: rows are in order; "manual": only `advance` moves it.
     - `lateness`: how long after the watermark a late row still corrects its windows.
     - `schema`: column types, for data that has none of its own, or to read some columns differently.
     """
+    from panes.plan.streams import plan_stream, time_type
     from panes.plan.types import arrow_schema
     from panes.runners.local.sources import open_source
 
@@ -54,22 +61,30 @@ def stream(
     if data is None and declared is None:
         raise QueryError("a stream without data needs schema=, for instance {'ts': 'timestamp', 'v': 'double'}")
     source = None if data is None else open_source(data, declared)
+    if not isinstance(time, str):
+        from panes.composed import stamped
+
+        return stamped(source, time, key, watermark, lateness, time_unit)
     columns = source.schema if source is not None else declared
     assert columns is not None
-    kind = _time_type(columns, time)
+    kind = time_type(columns, time)
     if kind != columns.field(time).type:
         columns = pa.schema([pa.field(f.name, kind if f.name == time else f.type) for f in columns])
         if source is not None:
             source.retype(time, kind)
-    return Stream(source, _plan(columns, time, key, watermark, lateness, time_unit))
+    return Stream(source, plan_stream(columns, time, key, watermark, lateness, time_unit))
 
 
 @dataclass(frozen=True)
-class Stream:
-    """Rows with an event time, and what is done to each of them. Made by `pn.stream`."""
+class Stream(Answers):
+    """Rows with an event time, and what is done to each of them. Made by `pn.stream`.
+
+    Without windows it runs, too, and gives the columns of its last `select` for each of its rows.
+    """
 
     _source: Source | None
     _plan: StreamPlan
+    _runs: list[FlowRun] = field(default_factory=list, init=False, repr=False, compare=False)  # the last one
 
     def where(self, condition: str) -> Stream:
         """Only the rows for which the SQL condition is true. Rows left out don't move the watermark."""
@@ -78,14 +93,14 @@ class Stream:
         more = checked(self._plan.scope, condition)
         return replace(self, _plan=replace(self._plan, where=(*self._plan.where, more)))
 
-    def with_columns(self, **expressions: str) -> Stream:
+    def with_columns(self, /, **expressions: str) -> Stream:
         """Further columns, each an SQL expression of the row: `with_columns(value="price * qty")`."""
         if not expressions:
             raise QueryError("with_columns() needs at least one column, for instance value='price * qty'")
-        return self._derive(expressions, None)
+        return self._derive(expressions, None, (*self._plan.columns, *expressions))
 
-    def select(self, *columns: str, **expressions: str) -> Stream:
-        """Only these columns, and the time and key columns; new ones as in `with_columns`."""
+    def select(self, /, *columns: str, **expressions: str) -> Stream:
+        """Only these columns; new ones as in `with_columns`. Windows can still use the time and key columns."""
         if not columns and not expressions:
             raise QueryError("select() needs at least one column")
         for name in columns:
@@ -93,9 +108,41 @@ class Stream:
                 from panes.plan.hints import did_you_mean
 
                 raise QueryError(f"select: there is no column {name!r}{did_you_mean(name, self._plan.scope.names)}")
-        return self._derive(expressions, (self._plan.time, *self._plan.keys, *columns, *expressions))
+        shown = (*columns, *expressions)
+        return self._derive(expressions, (self._plan.time, *self._plan.keys, *shown), shown)
 
-    def window(self, *windows: Window, emit_empty: bool = False, **named: Window) -> WindowedStream:
+    def key_by(self, *columns: str) -> Stream:
+        """The same rows, with windows kept apart by these columns, computed ones too; by none: for all rows."""
+        from panes.plan.streams import key_columns
+
+        plan = self._plan
+        computed = [name for name in columns if name in plan.scope.derived]
+        flat = self._flat(f"key_by({computed[0]!r})", plan.scope.names) if computed else self
+        schema = pa.schema([f for f in flat._plan.schema if f.name in plan.scope.names])
+        return replace(flat, _plan=replace(flat._plan, keys=key_columns(schema, plan.time, columns)))
+
+    def with_time(
+        self,
+        time: str | Arrival,
+        *,
+        watermark: Duration | None = None,
+        lateness: Duration | None = None,
+        time_unit: str | None = None,
+    ) -> Stream:
+        """The same rows with another event time: a column, a computed one too, or `pn.arrival()`."""
+        plan = self._plan
+        names = plan.scope.names if isinstance(time, str) else tuple(dict.fromkeys((*plan.columns, *plan.keys)))
+        timed = stream(
+            self._flow_source(f"with_time({time!r})", names),
+            time=time,
+            key=plan.keys,
+            watermark=watermark,
+            lateness=lateness,
+            time_unit=time_unit,
+        )
+        return replace(timed, _plan=replace(timed._plan, shown=plan.columns))
+
+    def window(self, /, *windows: Window, emit_empty: bool = False, **named: Window) -> WindowedStream:
         """Windows over the stream, one or many; all share slices. A name is the label of its results.
 
         `emit_empty`: also give windows that hold no row.
@@ -116,7 +163,9 @@ class Stream:
             raise QueryError(f"emit_empty must be True or False; got {emit_empty!r}")
         return WindowedStream(self, labelled, emit_empty)
 
-    def _derive(self, expressions: Mapping[str, str], visible: tuple[str, ...] | None) -> Stream:
+    def _derive(
+        self, expressions: Mapping[str, str], visible: tuple[str, ...] | None, shown: tuple[str, ...]
+    ) -> Stream:
         from panes.plan.scalars import Scalars
 
         plan = self._plan
@@ -129,12 +178,69 @@ class Stream:
         Scalars(plan.scope, resolved)  # refuses what can't be computed
         names = tuple(dict.fromkeys(visible or (*plan.scope.names, *expressions)))
         scope = replace(plan.scope, derived={**plan.scope.derived, **resolved}, visible=names)
-        return replace(self, _plan=replace(plan, scope=scope))
+        return replace(self, _plan=replace(plan, scope=scope, shown=tuple(dict.fromkeys(shown))))
+
+    def to_spark(self) -> DataFrame:
+        """The rows as a Spark DataFrame: streaming if the data is, else static."""
+        from panes.plan.flow import Flow
+        from panes.runners.spark.flows import flow_frame
+        from panes.runners.spark.source import frame_of
+
+        return flow_frame(Flow.of(self._plan), frame_of(self._data("to_spark()")))
+
+    def to_cql(self, name: str = "data") -> str:
+        """The stream as CQL: `pn.sql(text, {name: data})` gives the same rows."""
+        from panes.cql.write import stream_text
+
+        return stream_text(self._plan, self._source, name)
+
+    @property
+    def late(self) -> pa.Table:
+        """Lines of the last run that could not be read, and rows that queries inside did not use, as `reason`."""
+        if not self._runs:
+            raise QueryError("late is known after a run: call to_arrow(), to_pandas(), to_polars() or rows() first")
+        return self._runs[-1].late()
+
+    def explain(self) -> FlowExplanation:
+        """What happens to each row, and what the stream is made of."""
+        from panes.plan.flow import Flow, explain_flow
+        from panes.runners.local.derived import explain_inputs
+
+        return explain_flow(Flow.of(self._plan), self._named, explain_inputs(self._source))
+
+    def _start(self, progress: bool | None) -> FlowRun:
+        from panes.plan.flow import Flow
+        from panes.runners.local.flow_run import FlowRun
+
+        self._runs[:] = [FlowRun(Flow.of(self._plan), self._data("a run"), progress=progress)]
+        return self._runs[-1]
+
+    def _data(self, what: str) -> Source:
+        if self._source is None:
+            raise QueryError(f"{what}: this stream has no data of its own; give pn.stream(data, ...)")
+        return self._source
+
+    def _flow_source(self, what: str, names: Sequence[str]) -> FlowSource:
+        """A source that gives these columns of the stream, computed ones too."""
+        from panes.plan.flow import Flow
+        from panes.runners.local.derived import FlowSource
+
+        return FlowSource(Flow.of(self._plan, names), self._data(what))
+
+    def _flat(self, what: str, names: Sequence[str]) -> Stream:
+        """The same stream where columns that are computed here come from the source."""
+        from panes.plan.expressions import Scope
+
+        source = self._flow_source(what, names)
+        return Stream(source, replace(self._plan, scope=Scope(source.schema), where=(), shown=self._plan.columns))
+
+    @property
+    def _named(self) -> str:
+        return "pushed rows" if self._source is None else str(self._source)
 
     def __repr__(self) -> str:
-        source = "pushed rows" if self._source is None else str(self._source)
         by = f", key {', '.join(self._plan.keys)}" if self._plan.keys else ""
-        return f"<Stream of {source}: time {self._plan.time}{by}; columns {', '.join(self._plan.scope.names)}>"
+        return f"<Stream of {self._named}: time {self._plan.time}{by}; columns {', '.join(self._plan.scope.names)}>"
 
 
 @dataclass(frozen=True)
@@ -145,7 +251,7 @@ class WindowedStream:
     _windows: Mapping[str, Window]
     _emit_empty: bool
 
-    def agg(self, *aggregates: str | Aggregate, **named: str | Aggregate) -> Query:
+    def agg(self, /, *aggregates: str | Aggregate, **named: str | Aggregate) -> Query:
         """What to compute per window: SQL text or aggregate objects. A name is the column of the result."""
         from panes.plan.query import plan_query
 
@@ -162,90 +268,30 @@ class WindowedStream:
         plan = plan_query(self._stream._plan, self._windows, outputs, emit_empty=self._emit_empty)
         return Query(plan, self._stream._source)
 
+    def relation(
+        self,
+        entries: Given | Sequence[Given] | Mapping[str, Given] = "*",
+        *,
+        group_by: Given | Sequence[Given] = (),
+        where: Given | None = None,
+        having: Given | None = None,
+        order_by: Given | Sequence[Given] = (),
+        limit: int | None = None,
+        distinct: bool = False,
+        alias: str | None = None,
+    ) -> Query:
+        """The rows of each window as a relation: any number of rows per window, as an SQL SELECT over them gives.
 
-def _time_type(schema: pa.Schema, time: str) -> pa.DataType:
-    """The type that the time column is read as: timestamps, or whole numbers in 64 bits."""
-    from panes.plan.hints import did_you_mean
+        - `entries`: what to select, as SQL text; several in a list, or with names of their own in a dict.
+        - `where`, `group_by`, `having`, `order_by`, `limit`, `distinct`: within each window; `where` chooses among
+          the rows of a window, so that rows it leaves out still count for windows of so many rows.
+        - `alias`: a name by which expressions may qualify columns.
 
-    if not isinstance(time, str):
-        raise QueryError(f"time must be the name of a column; got {time!r}")
-    if time not in schema.names:
-        raise QueryError(f"time={time!r}: there is no such column{did_you_mean(time, schema.names)}")
-    kind = schema.field(time).type
-    if pa.types.is_timestamp(kind):
-        return kind
-    if pa.types.is_integer(kind):
-        return pa.int64()
-    if pa.types.is_string(kind):
-        return pa.timestamp("us")
-    if pa.types.is_date(kind):
-        return pa.timestamp("s")
-    raise QueryError(
-        f"time={time!r} must be a timestamp or an integer column; it is {kind}"
-        + ("; give its type in schema=" if pa.types.is_null(kind) else "")
-        + (f"; if its values are whole, give schema={{{time!r}: 'bigint'}}" if pa.types.is_floating(kind) else "")
-    )
+        Aggregates over no rows are given only with `emit_empty`.
+        """
+        from panes.plan.clauses import Asked
+        from panes.plan.relation_query import plan_relation
 
-
-def _plan(
-    schema: pa.Schema,
-    time: str,
-    key: str | Sequence[str] | None,
-    watermark: Duration | None,
-    lateness: Duration | None,
-    time_unit: str | None,
-) -> StreamPlan:
-    from panes.plan.expressions import Scope
-    from panes.plan.query import StreamPlan
-
-    kind = schema.field(time).type
-    integer = pa.types.is_integer(kind)
-    if time_unit is not None and not integer:
-        raise QueryError(
-            f"time_unit={time_unit!r}: the column {time!r} is a timestamp and has its own unit, {kind.unit}"
-        )
-    domain = TimeDomain(time_unit or "ms", True) if integer else TimeDomain(kind.unit, False, kind.tz)
-    return StreamPlan(
-        scope=Scope(schema),
-        time=time,
-        domain=domain,
-        keys=_keys(schema, time, key),
-        watermark=_bound(watermark, domain),
-        lateness=None if lateness is None else _ticks(lateness, domain, "lateness"),
-    )
-
-
-def _keys(schema: pa.Schema, time: str, key: str | Sequence[str] | None) -> tuple[str, ...]:
-    from panes.plan.hints import did_you_mean
-    from panes.plan.query import RESERVED
-
-    keys = (key,) if isinstance(key, str) else tuple(key or ())
-    for name in keys:
-        if name not in schema.names:
-            raise QueryError(f"key={name!r}: there is no such column{did_you_mean(str(name), schema.names)}")
-        if keys.count(name) > 1:
-            raise QueryError(f"key={name!r} is given twice")
-        if name == time:
-            raise QueryError(f"key={name!r} is the time column: every instant would be a key of its own")
-        if name in RESERVED:
-            raise QueryError(f"key={name!r}: every result has a column of that name; rename the key column")
-        kind = schema.field(name).type
-        if pa.types.is_nested(kind):
-            raise QueryError(f"key={name!r} must be a column of single values; it is {kind}")
-    return keys
-
-
-def _bound(watermark: Duration | None, domain: TimeDomain) -> int | str | None:
-    if watermark is None or watermark == "manual":
-        return watermark  # type: ignore[return-value]
-    return _ticks(watermark, domain, "watermark")
-
-
-def _ticks(size: Duration, domain: TimeDomain, argument: str) -> int:
-    if isinstance(size, bool) or not (isinstance(size, str | dt.timedelta) or is_number(size)):
-        manual = ", 'manual'" if argument == "watermark" else ""
-        raise QueryError(f"{argument} must be a duration such as '2 s', a timedelta{manual} or None; got {size!r}")
-    ticks = domain.ticks(size, argument=argument, positive=False)
-    if ticks < 0:
-        raise QueryError(f"{argument}={size!r} must not be negative")
-    return ticks
+        asked = Asked(entries, where, group_by, having, order_by, limit, distinct)
+        plan = plan_relation(self._stream._plan, self._windows, asked, alias=alias, emit_empty=self._emit_empty)
+        return Query(plan, self._stream._source)

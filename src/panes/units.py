@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from fractions import Fraction
+from functools import lru_cache
 from numbers import Integral, Real
 from typing import Any, TypeAlias
 
@@ -109,11 +110,17 @@ def rows(count: int) -> Rows:
 Size: TypeAlias = "str | timedelta | int | float | Rows | Duration"
 
 
+def unit_of(word: str) -> str | None:
+    """The unit that a word spells, as `_NANOS` and `Calendar` name it; None if it is no unit."""
+    return _UNIT_OF.get(word.lower())
+
+
 def looks_like_duration(text: str) -> bool:
     """Whether `text` is a number with or without a unit, so that it can only be meant as a duration."""
     return bool(_PARTS.fullmatch(text) or _NUMBER.fullmatch(text))
 
 
+@lru_cache(maxsize=1024)  # the same few sizes are read again for every query, window and operator
 def parse_duration(size: str | timedelta | Duration, *, argument: str = "size") -> Duration | Calendar:
     """Read a duration: "10 s", "1.5 min", "1 h 30 min", `timedelta`; months and years become `Calendar`.
 

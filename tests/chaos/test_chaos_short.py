@@ -19,7 +19,7 @@ KILLS = [
 ]
 
 
-@pytest.mark.xdist_group("spark")
+@pytest.mark.xdist_group("spark apart")
 def test_kills_lose_double_and_falsify_nothing(tmp_path: Path) -> None:
     job = Job(tmp_path, seed=3, files=5, rows=1500)
     job.prepare()

@@ -11,22 +11,25 @@ from pathlib import Path
 import pytest
 
 import panes
-from tests.docs.pages import PAGES, run, working_folder
+from tests.docs.pages import PAGES, ROOT, examples, run, working_folder
 
 #: How many examples each page has, so that a change of the fence pattern can't silently run nothing.
 EXAMPLES = {
-    "README.md": 3,
+    "README.md": 4,
     "aggregates.md": 5,
     "architecture.md": 0,
+    "cql.md": 42,
     "explain.md": 2,
+    "flows.md": 5,
     "index.md": 0,
     "operator.md": 7,
+    "relations.md": 4,
     "robustness.md": 2,
     "semantics.md": 0,
     "sources.md": 6,
     "spark.md": 4,
     "testing.md": 2,
-    "windows.md": 21,
+    "windows.md": 25,
 }
 
 
@@ -45,6 +48,11 @@ def test_examples_print_what_the_page_says(page: Path, tmp_path: Path) -> None:
             if example.expected is not None:
                 assert printed == example.expected, f"{page.name}, line {example.line + 1}"
     assert ran == EXAMPLES[page.name]
+
+
+def test_the_program_of_the_readme_is_the_example() -> None:
+    (program,) = [e for e in examples((ROOT / "README.md").read_text(encoding="utf-8")) if e.note == "wikipedia.cql"]
+    assert program.code == (ROOT / "examples" / "wikipedia.cql").read_text(encoding="utf-8")
 
 
 def test_every_page_is_counted() -> None:

@@ -55,7 +55,7 @@ def test_the_demo_prints_tables_and_writes_pictures(tmp_path: Path) -> None:
     assert "<html" in (tmp_path / "pictures" / "wikipedia.html").read_text(encoding="utf-8")[:500]
 
 
-@pytest.mark.xdist_group("spark")
+@pytest.mark.xdist_group("spark apart")
 def test_the_demo_on_spark_is_quiet_and_complete(tmp_path: Path) -> None:
     """Nothing but its own words on the screen: no warning, no log line, no stack of Java or Python."""
     command = [sys.executable, str(EXAMPLES / "wikipedia_on_spark.py"), "pictures"]

@@ -35,6 +35,25 @@ def rows(count: int) -> str:
     return f"pn.rows({count})"
 
 
+def mixed(t: Size, size_on: str, size: Any, every_on: str, every: Any, partial: bool = False) -> str:
+    def length(on: str, value: Any) -> str:
+        return rows(value) if on == "rows" else t(value) if on == "time" else repr(value)
+
+    columns = [on for on in (size_on, every_on) if on not in ("time", "rows")]
+    slide = length(every_on, every)
+    if every_on == "time" and columns:  # a number would be on the column
+        slide = slide if slide.startswith('"') else f'"{slide} ms"'
+    return call(
+        "pn.sliding",
+        length(size_on, size),
+        every=slide,
+        on=repr(size_on) if size_on in columns else None,
+        every_on=repr(every_on) if every_on in columns else None,
+        align='"end"' if size_on == every_on else None,
+        partial="True" if partial else None,
+    )
+
+
 WINDOWS: dict[str, Callable[..., str]] = {
     "tumbling": lambda t, size, offset=0: periodic(t(size), t(size), t(offset) if offset else None),
     "sliding": lambda t, size, slide, offset=0: periodic(t(size), t(slide), t(offset) if offset else None),
@@ -44,6 +63,14 @@ WINDOWS: dict[str, Callable[..., str]] = {
     ),
     "last_rows": lambda t, count, every: call("pn.sliding", rows(count), every=t(every)),
     "last_rows_by": lambda t, on, count, every: call("pn.sliding", rows(count), every=repr(every), on=repr(on)),
+    "mixed": lambda t, *spec: mixed(t, *spec),
+    "per_instant": lambda t, size_on, size, every, partial=False: call(
+        "pn.once_per_instant", mixed(t, size_on, size, "rows", every, partial)
+    ),
+    "first_row": lambda t, size, slide: periodic(t(size), t(slide), '"first row"'),
+    "ending": lambda t, size, slide: call("pn.sliding", t(size), every=t(slide), align='"end"'),
+    "whole_and_rest": lambda t, size: call("pn.tumbling", rows(size), partial="True"),
+    "on_change": lambda t, kind, *spec: call("pn.on_change", WINDOWS[kind](t, *spec)),
     "session": lambda t, gap: call("pn.session", t(gap)),
     "session_by": lambda t, column: call("pn.session", repr(column)),
     "session_on": lambda t, on, gap: call("pn.session", repr(gap), on=repr(on)),

@@ -59,6 +59,7 @@ COLUMN_TYPES = {
     "p": "double",
     "d": "double",
     "m": "double",
+    "m2": "double",
     "c": "decimal(10, 2)",
     "g": "bigint",
     "b": "boolean",
@@ -107,7 +108,7 @@ def random_rows(
     furthest = rng.choice((1, 3, 6, 12))
     jumps = rng.choice(((1,), (0, 1, 1, 2), (0, 1, 1, 1, 2, 3, 5, 12), (0, 0, 0, 1)))
     with_nan = random() < 0.03
-    makers = {c: MAKE[c] for c in types if c != "m"}
+    makers = {c: MAKE[c] for c in types if c not in ("m", "m2")}
     # a correction may come between rows whose order is settled, so there the measure mostly follows time alone
     measure_of_time = lateness is not None and rng.random() < 0.7
     rows: list[Data] = []
@@ -123,8 +124,11 @@ def random_rows(
         row: Data = {"id": i, "ts": at}
         for c, make in makers.items():
             row[c] = make(random)
-        if "m" in types:
-            row["m"] = measure(random, at if at is not None else now, base, scale, types["m"], measure_of_time)
+        for c in ("m", "m2"):
+            if c in types:
+                row[c] = measure(random, at if at is not None else now, base, scale, types[c], measure_of_time)
+        if "m2" in types:
+            row["m2"] *= 0.5
         if "g" in row:
             row["g"] *= scale
         if nulls:
@@ -196,7 +200,7 @@ def random_steps(
             steps.append(("snapshot",))
         if changes and random() < changes:
             # the rule for a measure holds as long as a window on it is there, so those stay
-            removable = [label for label, spec in running.items() if "m" not in spec]
+            removable = [label for label, spec in running.items() if "m" not in spec and "m2" not in spec]
             if len(running) > 1 and removable and random() < 0.4:
                 label = rng.choice(removable)
                 del running[label]

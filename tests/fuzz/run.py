@@ -30,7 +30,7 @@ def began_before(oracle: Oracle, spec: tuple[Any, ...]) -> Callable[[Result], bo
     """
     if spec[0] in AFRESH:
         return lambda result: False
-    if spec[0] == "rows":
+    if spec[0] in ("rows", "mixed"):
         now = oracle.rows_in
         return lambda result: result.lo < oracle.positions(result.key, now)
     sure = max(oracle.watermark, oracle.newest + 1) + (spec[1] if spec[0] == "session" else 0)

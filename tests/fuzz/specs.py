@@ -56,6 +56,47 @@ def last_rows_by(rng: Random, scale: int, base: int) -> Spec:
     return ("last_rows_by", "m", rng.randint(1, 5), rng.randint(1, 5))
 
 
+MEASURES = ("time", "rows", "m", "m2")
+
+
+def length(rng: Random, scale: int, on: str) -> int:
+    return rng.randint(1, 8) * scale if on == "time" else rng.randint(1, 5)
+
+
+def mixed(rng: Random, scale: int, base: int, measures: tuple[str, ...] = MEASURES) -> Spec:
+    """Any two measures, and rows with rows."""
+    size_on, every_on = rng.choice([(a, b) for a in measures for b in measures if a != b or a == "rows"])
+    partial = every_on == "rows" and rng.random() < 0.3
+    return ("mixed", size_on, length(rng, scale, size_on), every_on, length(rng, scale, every_on), partial)
+
+
+def mixed_without_columns(rng: Random, scale: int, base: int) -> Spec:
+    return mixed(rng, scale, base, ("time", "rows"))
+
+
+def per_instant(rng: Random, scale: int, base: int) -> Spec:
+    size_on = rng.choice(("rows", "rows", "time", "m"))
+    return ("per_instant", size_on, length(rng, scale, size_on), rng.randint(1, 4), rng.random() < 0.3)
+
+
+def first_row(rng: Random, scale: int, base: int) -> Spec:
+    slide = rng.randint(1, 8) * scale
+    return ("first_row", rng.choice((slide, slide, rng.randint(1, 15) * scale)), slide)
+
+
+def ending(rng: Random, scale: int, base: int) -> Spec:
+    return ("ending", rng.randint(1, 15) * scale, rng.randint(1, 8) * scale)
+
+
+def whole_and_rest(rng: Random, scale: int, base: int) -> Spec:
+    return ("whole_and_rest", rng.randint(1, 6))
+
+
+def on_change(rng: Random, scale: int, base: int) -> Spec:
+    maker = rng.choice((sliding, sliding, sliding, first_row, cumulate, ending, session, by_rows))
+    return ("on_change", *maker(rng, scale, base))
+
+
 def session(rng: Random, scale: int, base: int) -> Spec:
     return ("session", rng.randint(1, 6) * scale)
 
@@ -106,6 +147,12 @@ WINDOWS: dict[str, tuple[Maker, int]] = {
     "column": (by_column, 6),
     "last_rows": (last_rows, 7),
     "last_rows_by": (last_rows_by, 2),
+    "mixed": (mixed, 10),
+    "per_instant": (per_instant, 3),
+    "first_row": (first_row, 4),
+    "ending": (ending, 3),
+    "whole_and_rest": (whole_and_rest, 2),
+    "on_change": (on_change, 4),
     "session_by": (session_by, 4),
     "session_on": (session_on, 2),
     "cumulate": (cumulate, 5),
@@ -127,7 +174,7 @@ ADDED = [
     for k in ("tumbling", "sliding", "cumulate", "fixed", "fixed_band", "landmark", "session", "alternating")
 ]
 #: kinds that look at rows one by one, added where all rows so far are settled: what they see is clear only then
-ADDED_IN_ORDER = [WINDOWS[k][0] for k in ("rows", "punctuated", "delta", "threshold")]
+ADDED_IN_ORDER = [*(WINDOWS[k][0] for k in ("rows", "punctuated", "delta", "threshold")), mixed_without_columns]
 
 AGGREGATES: list[tuple[Spec, int]] = [
     (("count_rows",), 6),

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tests.oracle.aggregates import aggregate
-from tests.oracle.windows import INFINITY, Bounds, Found, Row, Rows, Spec, due_windows, with_empty
+from tests.oracle.windows import HAVE_EMPTY, INFINITY, Bounds, Found, Row, Rows, Spec, changed, due_windows, with_empty
 
 NULL_TIME = "null time"
 TOO_LATE = "too late"
@@ -29,7 +29,12 @@ ON_COLUMN = ("column", "last_rows_by", "session_on")
 #: window kinds that look at rows one by one and, if added while running, start afresh with the next row
 AFRESH = ("punctuated", "delta", "threshold")
 #: what looks at rows one by one, so that their positions are counted
-ROW_BY_ROW = (*AFRESH, *ON_COLUMN, "rows", "last_rows", "markers", "keep_last", "collect_list", "string_agg")
+ROW_BY_ROW = (
+    *AFRESH, *ON_COLUMN, "rows", "last_rows", "markers", "keep_last", "collect_list", "string_agg",
+    "mixed", "per_instant", "whole_and_rest",
+)  # fmt: skip
+#: what needs rows in order, though its windows lie on time
+IN_ORDER = ("first_row", "on_change")
 
 Key = tuple[Any, ...]
 
@@ -98,7 +103,8 @@ class Oracle:
         #: the watermark before the end of the stream
         self.reached: float = -INFINITY
         #: arrival number of the first row that has a position; None: nothing has looked at rows one by one
-        self.counted_from = 0 if any(s[0] in ROW_BY_ROW for s in (*windows.values(), *aggregates)) else None
+        kinds = {spec[0] for spec in (*windows.values(), *aggregates)}
+        self.counted_from = 0 if kinds & {*ROW_BY_ROW, *IN_ORDER} else None
         #: label of a window added while running -> arrival number of the first row that it sees
         self.afresh: dict[str, int] = {}
 
@@ -141,18 +147,21 @@ class Oracle:
     def due(self, key: Key, label: str) -> Found:
         """All due windows of a label and a key, from scratch."""
         spec, rows = self.windows[label], self.rows.get(key, [])
+        if spec[0] == "on_change" and self.emit_empty and spec[1] in HAVE_EMPTY:
+            inner = spec[1:]
+            return changed(with_empty(inner, due_windows(inner, rows, self.watermark), self._last_end(inner)))
         if spec[0] in ROW_BY_ROW:
             since = self.afresh.get(label, self.counted_from or 0)
             found = due_windows(spec, [r for r in rows if r.seq >= since], self.watermark)
             return shifted(found, self.positions(key, since)) if label in self.afresh else found
         found = due_windows(spec, rows, self.watermark)
-        return with_empty(spec, found, self._last_end(label)) if self.emit_empty else found
+        empty_too = self.emit_empty and spec[0] in HAVE_EMPTY
+        return with_empty(spec, found, self._last_end(spec)) if empty_too else found
 
-    def _last_end(self, label: str) -> float:
+    def _last_end(self, spec: Spec) -> float:
         """Up to where windows without rows are given: the watermark, in the end the last window of any key."""
         if self.watermark < INFINITY:
             return self.watermark
-        spec = self.windows[label]
         held = (due_windows(spec, rows, INFINITY) for rows in self.rows.values())
         return max([self.reached, *(end for found in held for _, end, _, _ in found)])
 
@@ -166,7 +175,9 @@ class Oracle:
     @property
     def measures(self) -> set[str]:
         """Columns that must advance."""
-        return {spec[1] for spec in self.windows.values() if spec[0] in ON_COLUMN}
+        alone = {spec[1] for spec in self.windows.values() if spec[0] in ON_COLUMN}
+        mixed = [a for spec in self.windows.values() if spec[0] in ("mixed", "per_instant") for a in spec[1:]]
+        return alone | {a for a in mixed if isinstance(a, str) and a not in ("time", "rows")}
 
     @property
     def gaps(self) -> set[str]:

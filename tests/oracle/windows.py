@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 INFINITY = math.inf
+#: window kinds that `emit_empty` gives without rows, too
+HAVE_EMPTY = ("tumbling", "sliding", "ending")
 
 
 class Row(NamedTuple):
@@ -56,10 +58,10 @@ def starts_over(value: Any, size: Any, slide: Any, offset: Any) -> list[Any]:
 
 def with_empty(spec: Spec, found: Found, upto: float) -> Found:
     """`emit_empty`: all periodic windows on time from the first that holds a row up to `upto`."""
-    if spec[0] not in ("tumbling", "sliding") or not found:
+    if spec[0] not in HAVE_EMPTY or not found:
         return found
     size = spec[1]
-    slide = spec[2] if spec[0] == "sliding" else size
+    slide = size if spec[0] == "tumbling" else spec[2]
     filled: Found = {}
     start = min(start for start, _, _, _ in found)
     while start + size <= upto:
@@ -198,6 +200,81 @@ def last_rows_by(rows: Rows, watermark: float, column: str, count: int, every: A
     return found
 
 
+def place(row: Row, position: int, on: str) -> Any:
+    """Where a row lies on a measure: "time", "rows", or a column."""
+    return {"time": row.time, "rows": position}.get(on, row.data.get(on))
+
+
+def last_of(seen: Rows, stop: int, size_on: str, size: Any, tick: Any) -> tuple[Bounds, Rows]:
+    """The window that ends with row stop - 1 of `seen` and holds the last `size` on a measure."""
+    last = seen[stop - 1]
+    top = place(last, stop - 1, size_on)
+    held = [i for i in range(stop) if place(seen[i], i, size_on) > top - size]
+    start, end = (last.time + 1 - size, last.time + 1) if size_on == "time" else (seen[held[0]].time, tick)
+    return (start, end, held[0], stop), [seen[i] for i in held]
+
+
+def mixed(
+    rows: Rows, watermark: float, size_on: str, size: Any, every_on: str, every: Any, partial: bool = False
+) -> Found:
+    """At each multiple of `every` on one measure whose last step holds a row: the last `size` on another."""
+    seen = behind(rows, watermark)
+    if not seen:
+        return {}
+    places = [place(r, i, every_on) for i, r in enumerate(seen)]
+    reached = {"time": watermark, "rows": len(seen)}.get(every_on, places[-1])
+    if watermark == INFINITY and (every_on != "rows" or partial):
+        reached = INFINITY
+    found: Found = {}
+    for tick in {(p // every + 1) * every for p in places}:
+        if tick <= reached:
+            stop = sum(p < tick for p in places)
+            bounds, held = last_of(seen, stop, size_on, size, tick if every_on == "time" else None)
+            found[bounds] = held
+    return found
+
+
+def per_instant(rows: Rows, watermark: float, size_on: str, size: Any, every: int, partial: bool = False) -> Found:
+    """The last `size` after each instant that has a row with number every, 2 * every, ... of its key."""
+    found: Found = {}
+    instants = sorted({r.time for r in rows if r.time < watermark})
+    for instant in instants:
+        before, stop = sum(r.time < instant for r in rows), sum(r.time <= instant for r in rows)
+        at_end = partial and watermark == INFINITY and instant == instants[-1]
+        if stop // every > before // every or at_end:
+            bounds, held = last_of(rows, stop, size_on, size, instant + 1)
+            found[bounds] = held
+    return found
+
+
+def first_row(rows: Rows, watermark: float, size: int, slide: int) -> Found:
+    """Periodic windows counted from the first row."""
+    return sliding(rows, watermark, size, slide, rows[0].time) if rows else {}
+
+
+def ending(rows: Rows, watermark: float, size: int, slide: int) -> Found:
+    """Periodic windows that end, not start, at multiples of the slide."""
+    return sliding(rows, watermark, size, slide, -size)
+
+
+def whole_and_rest(rows: Rows, watermark: float, size: int) -> Found:
+    """Windows of `size` rows one after the other; the end of the stream ends the last one."""
+    seen = behind(rows, watermark)
+    rest = range(0, len(seen), size) if watermark == INFINITY else range(0, len(seen) - size + 1, size)
+    return {(None, None, i, min(i + size, len(seen))): seen[i : i + size] for i in rest}
+
+
+def changed(found: Found) -> Found:
+    """Without windows that have the same rows as the one that ended before them."""
+    kept: Found = {}
+    before: Rows | None = None
+    for bounds, held in sorted(found.items(), key=lambda item: item[0][:2]):
+        if held != before:
+            kept[bounds] = held
+        before = held
+    return kept
+
+
 # Sessions
 
 
@@ -327,6 +404,12 @@ KINDS: dict[str, Callable[..., Found]] = {
     "alternating": alternating,
     "rows": by_rows,
     "column": by_column,
+    "mixed": mixed,
+    "per_instant": per_instant,
+    "first_row": first_row,
+    "ending": ending,
+    "whole_and_rest": whole_and_rest,
+    "on_change": lambda rows, watermark, *inner: changed(due_windows(inner, rows, watermark)),
     "last_rows": last_rows,
     "last_rows_by": last_rows_by,
     "session": session,

@@ -193,3 +193,16 @@ def test_joining_slices_keeps_where_the_last_step_of_a_landmark_begins() -> None
     operator.add_window("later", pn.fixed_band(20, size=7))
     given = [(r["k"], r["window_end"], r["n"]) for r in operator.push([{"ts": 11, "k": "B"}]) if r["window"] == "total"]
     assert sorted(given) == [("B", 8, 2), ("C", 8, 1)]
+
+
+def test_rows_of_a_slice_from_before_a_change_are_known_to_be_forgotten() -> None:
+    """Found by the fuzz: its end was asked of the windows of now, which have an edge inside of it."""
+    stream = pn.stream(None, schema={"ts": "bigint", "v": "double"}, time="ts", watermark=3000)
+    op = stream.window(six=pn.tumbling(6000)).agg(total="sum(v)").operator()
+    op.push([{"ts": 11_007, "v": 6.25}])  # in the slice [6000, 12000), which ends at 11008 from the change on
+    op.add_window("two", pn.sliding(2000, every=6000))  # an edge at 8000, inside of that slice
+    op.push([{"ts": 17_007, "v": 2.25}])  # now the slice is forgotten
+    op.add_window("late", pn.tumbling(7000, offset=3095))  # [10095, 17095) lacks a row
+    op.push([{"ts": 18_000, "v": 1.0}])
+    given = [(r["window_start"], r["total"]) for r in op.finish().rows() if r["window"] == "late"]
+    assert given == [(17_095, 1.0)]

@@ -47,7 +47,7 @@ print("STATIC", shown(static) == shown(embedded), len(embedded))
 """
 
 
-@pytest.mark.xdist_group("spark")
+@pytest.mark.xdist_group("spark apart")
 def test_streams_and_static_frames_over_connect(tmp_path: Path) -> None:
     env = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     done = subprocess.run(

@@ -15,10 +15,12 @@ from panes.windows import (
     NEVER,
     ROWS,
     TIME,
-    CountBack,
+    LookBack,
     Measure,
     Periodic,
     PeriodicFamily,
+    on_change,
+    once_per_instant,
     sliding,
     tumbling,
 )
@@ -181,7 +183,23 @@ BAD = [
     (lambda: tumbling("1 day", tz="Mars/Base"), "no known time zone"),
     (lambda: tumbling("10 s", on="km").bind(MS), "must be a number"),
     (lambda: tumbling(rows(3), on="km").bind(MS), "need no column"),
-    (lambda: sliding("10 s", every=rows(5)).bind(MS), "only sizes in rows"),
+    (lambda: sliding("1 month", every=rows(5)).bind(MS), "varies in length"),
+    (lambda: sliding("10 s", every=rows(5), on="km").bind(MS), "must be a number"),
+    (lambda: sliding("10 s", every="5 s", every_on="km").bind(MS), "every='5 s' with every_on='km'"),
+    (lambda: sliding(rows(3), every=5, on="km", every_on="l").bind(MS), "rows need no column"),
+    (lambda: sliding("10 s", every=rows(5), align="middle"), 'must be "start" or "end"'),
+    (lambda: sliding("10 s", every="3 s", partial=True).bind(MS), 'needs align="end"'),
+    (lambda: sliding("10 s", every="3 s", partial=True, align="end").bind(MS), "for slides in rows"),
+    (lambda: sliding(rows(5), every="3 s", partial=True).bind(MS), "for slides in rows"),
+    (lambda: tumbling("10 s", partial=True).bind(MS), "for windows on rows"),
+    (lambda: tumbling("10 s", offset="first row", partial=True).bind(MS), "for windows on rows"),
+    (lambda: tumbling(rows(3), offset="first row").bind(MS), "on event time"),
+    (lambda: tumbling("1 month", offset="first row").bind(MS), "of fixed length"),
+    (lambda: sliding("1 month", every="1 month", align="end").bind(MS), "fixed length"),
+    (lambda: sliding(rows(3), every="1 s", offset="first row").bind(MS), "on event time as well"),
+    (lambda: on_change("1 s"), "takes a window"),
+    (lambda: once_per_instant(tumbling("1 s")).bind(MS), "every n-th row"),
+    (lambda: once_per_instant(sliding(rows(3), every=rows(2))).bind(MS), "every n-th row"),
     (lambda: tumbling("1 hour", tz="Europe/Berlin").bind(MS), "depend on a time zone"),
     (lambda: tumbling(10).bind(TimeDomain("us")), "has no unit"),
     (lambda: tumbling("100 ms").bind(TimeDomain("s")), "whole number of ticks"),
@@ -207,6 +225,13 @@ def test_misuse_is_refused(make, message: str) -> None:
         'sliding(rows(10), every="5 s")',
         "sliding(rows(100), every=rows(10))",
         'sliding(rows(2), every=1.5, on="km")',
+        'sliding("5 s", every=rows(10))',
+        'sliding("5 s", every=2, every_on="km")',
+        'sliding(5, every="1 min", on="km")',
+        'sliding(5, every=2, on="km", every_on="litres")',
+        'sliding(rows(3), every=rows(1), align="end", partial=True)',
+        'tumbling("3 s", offset="first row")',
+        "tumbling(rows(2), partial=True)",
     ],
 )
 def test_repr_is_code(text: str) -> None:
@@ -218,11 +243,11 @@ def test_repr_is_code(text: str) -> None:
 
 def test_last_rows_every_tick_is_a_count_back() -> None:
     bound = sliding(rows(10), every="5 s").bind(TimeDomain("us"))
-    assert isinstance(bound, CountBack)
-    assert (bound.measure, bound.rows) == (TIME, 10)
+    assert isinstance(bound, LookBack)
+    assert (bound.measure, bound.back, bound.size) == (TIME, ROWS, 10)
     assert bound.ticks.edges(0, 10**7).tolist() == [5_000_000, 10_000_000]
     on_column = sliding(rows(10), every=5, on="km").bind(TimeDomain("us"))
-    assert isinstance(on_column, CountBack)
+    assert isinstance(on_column, LookBack)
     assert (on_column.measure, on_column.columns) == (COLUMN, ("km",))
 
 

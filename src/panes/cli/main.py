@@ -1,4 +1,4 @@
-"""The `panes` command: one Typer app, one function per subcommand.
+"""The `panes` command: one Typer app, one module per subcommand.
 
 Heavy modules are imported inside the functions, so that `panes version` and `--help` answer at once.
 """
@@ -8,18 +8,41 @@ from __future__ import annotations
 import typer
 
 from panes.cli.bench import bench
+from panes.cli.check import check
+from panes.cli.explain import explain
+from panes.cli.fmt import fmt
+from panes.cli.run import run
+from panes.cli.sql import sql
 
 app = typer.Typer(
     name="panes",
-    help="Windows over streams: any number, any kind, one set of slices.",
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
 )
 
 
 @app.callback()
 def root() -> None:
-    """Windows over streams: any number, any kind, one set of slices."""
+    """Windows over streams: any number, any kind, one set of slices.
+
+    A program in CQL, the query language, names streams and asks for windows over them:
+
+    \b
+        CREATE STREAM trades (symbol STRING, price DOUBLE, ts TIMESTAMP) SOURCE FILE ('trades/*.csv');
+        SELECT symbol, avg(price) AS mean FROM trades [SIZE 10 min ON ts] GROUP BY symbol;
+
+    `panes run app.cql` runs it, `panes sql` is a shell to try it in, `panes check` and `panes fmt` help to
+    write it. Each command tells more with --help.
+    """
+
+
+app.command()(run)
+app.command()(sql)
+app.command()(explain)
+app.command(no_args_is_help=True)(check)
+app.command(no_args_is_help=True)(fmt)
 
 
 @app.command()

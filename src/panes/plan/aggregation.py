@@ -53,6 +53,15 @@ class Aggregation:
         """Whether the aggregates are the output columns, in order, under their own names."""
         return [e.column for e in self.outputs.values()] == [a.name for a in self.aggs] == list(self.outputs)
 
+    def finished(self, schema: pa.Schema) -> pa.Schema:
+        """The columns that `finish` makes of these."""
+        if self.direct:
+            return schema
+        names = [a.name for a in self.aggs]
+        outputs = [pa.field(name, self.post.types[name]) for name in self.outputs]
+        fields = [outputs if f.name == names[0] else [f] for f in schema if f.name not in names[1:]]
+        return pa.schema([f for some in fields for f in some])
+
     def finish(self, table: pa.Table) -> pa.Table:
         """A table of results with aggregates, to one with outputs in their place."""
         names = [a.name for a in self.aggs]
@@ -74,10 +83,12 @@ class Aggregation:
 
 def compile_aggregates(outputs: Mapping[str, str | Aggregate], scope: Scope) -> Aggregation:
     """Split outputs into distinct aggregates and expressions over their results."""
-    return _Compiler(scope).compile(outputs)
+    return AggregateCompiler(scope).compile(outputs)
 
 
-class _Compiler:
+class AggregateCompiler:
+    """Takes aggregate calls out of trees: each distinct one is found once."""
+
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
         self._inputs: dict[str, Expression] = {}
@@ -152,7 +163,7 @@ class _Compiler:
         """Replace aggregate calls below `node`; whether there were any."""
         found = False
         for child in list(node.iter_expressions()):
-            if self._is_call(child):
+            if is_aggregate_call(child):
                 child.replace(self._call(child))
                 found = True
             elif isinstance(child, exp.Column):
@@ -168,10 +179,6 @@ class _Compiler:
             else:
                 found |= self._replace(child)
         return found
-
-    def _is_call(self, node: exp.Expr) -> bool:
-        inner = _bare(node)
-        return isinstance(inner, exp.Anonymous) and is_aggregate(inner.name)
 
     def _call(self, node: exp.Expr) -> exp.Expr:
         """An aggregate call: count(distinct x), sum(x) filter (where y), first(x) ignore nulls."""
@@ -226,6 +233,11 @@ class _Compiler:
         if (aggregate, texts) not in self._found:
             self._found.append((aggregate, texts))
         return column_node(str(self._found.index((aggregate, texts))))
+
+
+def is_aggregate_call(node: exp.Expr) -> bool:
+    inner = _bare(node)
+    return isinstance(inner, exp.Anonymous) and is_aggregate(inner.name)
 
 
 def _bare(node: exp.Expr) -> Any:

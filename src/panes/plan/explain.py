@@ -7,13 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from panes.plan.flow import inputs_text
+from panes.plan.steps import Step
 from panes.slicing.operator import SliceOperator
 from panes.slicing.rows.row_lane import RowLane
 from panes.slicing.spec import MANUAL, OperatorSpec
 from panes.slicing.window_set import WindowSet
 from panes.slicing.workload import Workload
 from panes.units import Duration, TimeDomain
-from panes.windows.base import TIME, Bound, ContextClass, ContextFree
+from panes.windows.base import TIME, Bound, ContextClass, ContextFree, LookBack
 
 _CLASSES = {
     ContextClass.CONTEXT_FREE: "edges known in advance",
@@ -37,6 +39,8 @@ class Explanation:
     edges: str
     sharing: str
     amplification: str
+    steps: tuple[str, ...]  # what is done to results
+    inputs: tuple[str, ...]  # explanations of what the stream is made from
 
     def __str__(self) -> str:
         width = max((len(label) for label, *_ in self.windows), default=0)
@@ -59,20 +63,22 @@ class Explanation:
             f"Sharing     {self.sharing}",
             f"Row copies  {self.amplification}",
         ]
-        return "\n".join(lines)
+        if self.steps:
+            lines += ["", "Steps on results", *(f"  {i}  {step}" for i, step in enumerate(self.steps, 1))]
+        return "\n".join(lines) + inputs_text(self.inputs)
 
     def __repr__(self) -> str:
         return str(self)
 
 
-def explain(op: SliceOperator) -> Explanation:
-    """Explain a running operator, or a fresh one."""
+def explain(op: SliceOperator, steps: Sequence[Step] = (), inputs: Sequence[str] = ()) -> Explanation:
+    """Explain a running operator, or a fresh one, with the steps on its results and what its stream is made from."""
     spec = op.spec
     bound = [(label, window, window.bind(spec.domain)) for label, window in op.windows.items()]
     return Explanation(
         _stream(spec),
         tuple(
-            (label, repr(window), str(b.measure), f"{b.context.value} ({_CLASSES[b.context]})")
+            (label, repr(window), _measures(b), f"{b.context.value} ({_CLASSES[b.context]})")
             for label, window, b in bound
         ),
         tuple((a.name, _laws(a.bound.laws)) for a in spec.aggs),
@@ -81,7 +87,15 @@ def explain(op: SliceOperator) -> Explanation:
         _edges([b for _, _, b in bound], spec.domain, op.watermark),
         _sharing(len(bound), len(spec.aggs)),
         _amplification([(label, b) for label, _, b in bound]),
+        tuple(map(str, steps)),
+        tuple(inputs),
     )
+
+
+def _measures(window: Bound) -> str:
+    if isinstance(window, LookBack) and window.back != window.measure:
+        return f"{window.back}, ends on {window.measure}"
+    return str(window.measure)
 
 
 def _stream(spec: OperatorSpec) -> str:

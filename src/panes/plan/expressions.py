@@ -124,14 +124,26 @@ def parse(text: str) -> exp.Expr:
     return _parsed(text).copy()
 
 
+def parse_order(text: str) -> tuple[exp.Expr, str]:
+    """`total DESC NULLS LAST` to the tree of the expression, not checked yet, and the direction in full.
+
+    Without a word on nulls they are the smallest values, as in Spark.
+    """
+    if not isinstance(text, str):
+        raise ExpressionError(f"what to order by must be SQL text; got {text!r}")
+    ordered = _parsed(text, exp.Ordered)
+    direction = "DESC" if ordered.args.get("desc") else "ASC"
+    return ordered.this.copy(), f"{direction} NULLS {'FIRST' if ordered.args.get('nulls_first') else 'LAST'}"
+
+
 @lru_cache(maxsize=4096)
-def _parsed(text: str) -> exp.Expr:
+def _parsed(text: str, into: type[exp.Expr] = exp.Condition) -> exp.Expr:
     if not text.strip():
         raise ExpressionError("an expression must not be empty")
     if len(text) > MAX_LENGTH:
         raise ExpressionError(f"an expression may have {MAX_LENGTH:,} characters; this one has {len(text):,}")
     try:
-        return sqlglot.parse_one(text, dialect=PanesSQL, into=exp.Condition)
+        return sqlglot.parse_one(text, dialect=PanesSQL, into=into)
     except ParseError as error:
         raise ExpressionError(_parse_message(error, text)) from error
     except SqlglotError as error:

@@ -7,7 +7,8 @@ In: a stream's columns, time and keys, with windows and outputs as the user wrot
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -18,13 +19,12 @@ from panes.plan.aggregation import Aggregation, compile_aggregates
 from panes.plan.batches import conform
 from panes.plan.expressions import Scope
 from panes.plan.scalars import Scalars
+from panes.plan.steps import RESERVED, Shape, Step, apply_steps
+from panes.slicing.result_schema import schema_at_first
 from panes.slicing.rows.measures import measure_dtype
 from panes.slicing.spec import OperatorSpec
 from panes.units import TimeDomain
 from panes.windows.base import Bound, Window
-
-#: Columns of every result, which keys and outputs can't be named.
-RESERVED = ("window", "window_start", "window_end", "window_from", "window_to", "revision", "void")
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,17 @@ class StreamPlan:
     watermark: int | str | None = None  # ticks, "manual", or None: declared in order
     lateness: int | None = None
     where: tuple[Condition, ...] = ()
+    #: the columns that were selected, in order; None: all that can be named
+    shown: tuple[str, ...] | None = None
 
     @property
     def schema(self) -> pa.Schema:
         return self.scope.schema
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What a run without windows gives."""
+        return self.scope.names if self.shown is None else self.shown
 
     def read(self, data: Any) -> pa.Table:
         """Any batch to a table of the schema, without the rows that `where` leaves out."""
@@ -65,7 +72,7 @@ class StreamPlan:
 
 @dataclass(frozen=True)
 class QueryPlan:
-    """A stream, the windows over it, and what is computed per window."""
+    """A stream, the windows over it, what is computed per window, and what is done to the results."""
 
     stream: StreamPlan
     windows: tuple[tuple[str, Window], ...]
@@ -73,6 +80,22 @@ class QueryPlan:
     aggregation: Aggregation
     scalars: Scalars
     emit_empty: bool = False
+    steps: tuple[Step, ...] = ()
+
+    @cached_property
+    def given(self) -> Shape:
+        """What the windows give, before any step."""
+        schema = self.aggregation.finished(schema_at_first(self.operator_spec(), self.bound))
+        return Shape(schema, tuple(n for n in schema.names if n in RESERVED or n in self.stream.keys))
+
+    @property
+    def shape(self) -> Shape:
+        """What the query gives, after all steps."""
+        return self.steps[-1].after if self.steps else self.given
+
+    def then(self, step: Step) -> QueryPlan:
+        """The same query with one more step."""
+        return replace(self, steps=(*self.steps, step))
 
     def operator_spec(self, *, store: str = "auto") -> OperatorSpec:
         """What `slicing` builds an operator from."""
@@ -90,13 +113,20 @@ class QueryPlan:
             lateness=stream.lateness,
             emit_empty=self.emit_empty,
             store=store,
-            finalize=None if self.aggregation.direct else self.aggregation.finish,
+            finalize=None if self.aggregation.direct and not self.steps else self._finish,
             identity=self.identity,
         )
 
+    def _finish(self, table: pa.Table) -> pa.Table:
+        """Aggregates to outputs, then the steps."""
+        return apply_steps(self.steps, table if self.aggregation.direct else self.aggregation.finish(table))
+
     @property
     def identity(self) -> Mapping[str, Any]:
-        """Everything that must be the same for a snapshot to be of this query, apart from its windows."""
+        """Everything that must be the same for a snapshot to be of this query, apart from its windows.
+
+        Steps are not in it: they hold no state, so a snapshot can go on under others.
+        """
         stream = self.stream
         return {
             "columns": [f"{f.name} {f.type}" for f in stream.schema],
@@ -134,8 +164,8 @@ def plan_query(
         except QueryError as error:
             raise type(error)(f"window {label!r}: {error}") from error
     for label, found in bound:
-        if found.measure.column is not None:
-            measure_dtype(label, found.measure.column, scalars.types[found.measure.column])
+        for column in (m.column for m in found.measures if m.column is not None):
+            measure_dtype(label, column, scalars.types[column])
     aggregation = compile_aggregates(outputs, stream.scope)
     everything = Scalars(stream.scope, {**scalars.wanted, **aggregation.inputs})
     return QueryPlan(stream, tuple(windows.items()), tuple(bound), aggregation, everything, emit_empty)

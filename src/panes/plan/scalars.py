@@ -62,8 +62,8 @@ class Scalars:
                 continue
             try:
                 self._computed[expression.text], self.types[text] = _compiled(scope.schema, expression)
-            except _duckdb_errors() as error:
-                raise ExpressionError(f"the expression {text!r} can't be computed: {_reason(error)}") from error
+            except duckdb_errors() as error:
+                raise ExpressionError(f"the expression {text!r} can't be computed: {reason(error)}") from error
         computed = [e for e in self._wanted.values() if e.column is None]
         self._used = tuple(dict.fromkeys(column for e in computed for column in e.columns))
 
@@ -100,9 +100,9 @@ class Scalars:
         visible = _visible(table, self._used, self.scope.schema)
         try:
             return dict(zip(self._computed, _run(visible, list(self._computed.values())), strict=True))
-        except _duckdb_errors() as error:
+        except duckdb_errors() as error:
             text = next((t for t, sql in self._computed.items() if _fails(visible, sql)), "")
-            raise DataError(f"the expression {text!r} failed: {_reason(error)}") from error
+            raise DataError(f"the expression {text!r} failed: {reason(error)}") from error
 
 
 @lru_cache(maxsize=4096)
@@ -134,18 +134,18 @@ def _run(table: pa.Table, sqls: Sequence[str]) -> list[pa.ChunkedArray]:
 def _fails(table: pa.Table, sql: str) -> bool:
     try:
         _run(table, [sql])
-    except _duckdb_errors():
+    except duckdb_errors():
         return True
     return False
 
 
-def _duckdb_errors() -> type[Exception]:
+def duckdb_errors() -> type[Exception]:
     import duckdb
 
     return duckdb.Error
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
     """What DuckDB says is wrong, without its error class, candidates and advice."""
     first = str(error).strip().splitlines()[0].split(" when casting from source column")[0]
     head, _, rest = first.partition(": ")

@@ -24,9 +24,9 @@ from panes.slicing.lane import Query, Results, Rows
 from panes.slicing.ledger import BAD_GAP, NULL_TIME, OUT_OF_RANGE, TOO_LATE, LateLedger
 from panes.slicing.partials.partial_lane import PartialLane
 from panes.slicing.raw_rows import RawRows
+from panes.slicing.result_schema import dimensions, needs_rows, positions
 from panes.slicing.results import Result, ResultBuilder
 from panes.slicing.row_buffer import RowBuffer
-from panes.slicing.rows.measures import measure_dtype
 from panes.slicing.rows.row_lane import RowLane
 from panes.slicing.spec import MANUAL, OperatorSpec
 from panes.slicing.workload import Workload, analyse, order_free
@@ -84,8 +84,7 @@ class SliceOperator:
         return dict(self._windows)
 
     def _make_lane(self, queries: Sequence[Query]) -> PartialLane | RowLane:
-        commutative = all(a.bound.laws.commutative for a in self.spec.aggs)
-        if commutative and all(order_free(q.window) for q in queries):
+        if not needs_rows(self.spec, [q.window for q in queries]):
             return self._lane(queries, rows=False, dimensions={})
         return self._lane(queries, rows=True, dimensions=self._dimensions(queries))
 
@@ -104,20 +103,16 @@ class SliceOperator:
         )  # fmt: skip
 
     def _dimensions(self, queries: Sequence[Query]) -> dict[str, np.dtype]:
-        """Column measures in use, as expressions, with the type their values have in slices."""
-        columns = [(q.label, q.window.measure.column) for q in queries if q.window.measure.column is not None]
-        return {name: measure_dtype(label, name, self._expressions.types[name]) for label, name in columns}
+        return dimensions([(q.label, q.window) for q in queries], self._expressions.types)
 
     def _plan_changed(self) -> None:
         labels = {q.number: q.label for q in self._queries}
-        dimensions = [d for lane in self._lanes if isinstance(lane, RowLane) for d in lane.live.dimensions.values()]
-        timed = all(isinstance(lane, PartialLane) for lane in self._lanes) or all(
-            order_free(q.window) for q in self._queries
-        )
-        kind = pa.float64() if any(d.kind == "f" for d in dimensions) else pa.int64()
-        self._builder = ResultBuilder(self.spec, self._keys, labels, positions=None if timed else kind)
+        by_rows = [lane for lane in self._lanes if isinstance(lane, RowLane)]
+        kinds = [d for lane in by_rows for d in lane.live.dimensions.values()]
+        numbers = positions([q.window for q in self._queries], kinds) if by_rows else None
+        self._builder = ResultBuilder(self.spec, self._keys, labels, positions=numbers)
         self._gaps = sorted({c for q in self._queries for c in _gap_columns(q.window)})
-        self._needs_raw = bool(dimensions)
+        self._needs_raw = bool(kinds)
         ordered = any(f.name.endswith("seq") for a in self.spec.aggs for f in a.bound.fields)
         self._order_matters = ordered or any(isinstance(lane, RowLane) for lane in self._lanes)
         self._buffer.forget_due()

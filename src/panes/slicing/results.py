@@ -13,6 +13,7 @@ from panes.aggregates.columns import arrow_from_values
 from panes.errors import DataError
 from panes.slicing.keys import KeyDirectory
 from panes.slicing.lane import NO_TIME, Results, with_nan
+from panes.slicing.result_schema import REVISION, result_schema, time_type
 from panes.slicing.spec import OperatorSpec
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 Array = np.ndarray
 #: Up to here a Python list is faster than a call of Arrow's take.
 _FEW = 256
-_REVISION = pa.int32()
 
 
 class Result:
@@ -69,19 +69,13 @@ class ResultBuilder:
     ) -> None:
         self._spec = spec
         self._keys = keys
-        time = spec.schema.field(spec.time).type
-        self._time_type = time if pa.types.is_timestamp(time) else pa.int64()
+        self._time_type = time_type(spec)
         self._positions = positions  # type of window_from and window_to; None: no window has them
         self._label_at = np.zeros(max(labels, default=0) + 1, np.int64)
         self._label_at[list(labels)] = np.arange(len(labels))
         self._names = pa.array(list(labels.values()), pa.string())
         self._texts = [label.encode() for label in labels.values()]
-        self._column_names = [*spec.keys, "window", "window_start", "window_end"]
-        if positions is not None:
-            self._column_names += ["window_from", "window_to"]
-        self._column_names += [*(a.name for a in spec.aggs), "revision"]
-        if spec.lateness is not None:
-            self._column_names.append("void")
+        self._column_names = result_schema(spec, positions).names
         self._empty: Result | None = None
 
     def empty(self) -> Result:
@@ -106,7 +100,7 @@ class ResultBuilder:
         if self._positions is not None:
             columns += [_position(given.lo, self._positions), _position(given.hi, self._positions)]
         columns += given.values
-        columns.append(arrow_from_values(given.revision.astype(np.int32, copy=False), None, _REVISION))
+        columns.append(arrow_from_values(given.revision.astype(np.int32, copy=False), None, REVISION))
         if self._spec.lateness is not None:
             columns.append(pa.array(given.void))
         table = pa.Table.from_arrays(columns, self._column_names)

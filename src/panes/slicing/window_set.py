@@ -35,6 +35,12 @@ class WindowSet:
         windows = [q.window for q in queries if isinstance(q.window, ContextFree)]
         self.reach = max((w.reach for w in windows), default=0)
         self.fresh = {q.number: w.fresh for q, w in self._others if w.fresh is not None}
+        #: on rows, those that the end of the stream ends too: query number -> (size, offset)
+        self.partial = {
+            q.number: (q.window.size, q.window.offset)
+            for q in periodic
+            if isinstance(q.window, Periodic) and q.window.partial
+        }
         self.step = min((step_of(w) for w in windows), default=1)
 
     @property

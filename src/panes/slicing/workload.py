@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from panes.aggregates.base import Laws
-from panes.windows.base import TIME, Bound, ContextClass, ContextFree
+from panes.windows.base import SINCE, TIME, Bound, ContextClass, ContextFree
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,14 @@ class Workload:
 
 def order_free(window: Bound) -> bool:
     """Whether out-of-order rows can be added to this window's slices without looking at other rows."""
-    return window.measure == TIME and (isinstance(window, ContextFree) or window.context is ContextClass.SESSION)
+    # which rows the window before it had is known by their positions
+    return window.measure == TIME and timed(window) and not window.changes_only
+
+
+def timed(window: Bound) -> bool:
+    """Whether times alone say which window it is, and no positions."""
+    on_time = window.measure in (TIME, SINCE)
+    return on_time and (isinstance(window, ContextFree) or window.context is ContextClass.SESSION)
 
 
 def analyse(
@@ -51,7 +58,7 @@ def analyse(
 
     aware = [n for n, w in windows if w.context is ContextClass.FORWARD_AWARE]
     ordered = [n for n, w in windows if not order_free(w)]
-    counting = [n for n, w in windows if w.measure.kind == "rows"]
+    counting = [n for n, w in windows if any(m.kind == "rows" for m in w.measures)]
     one_way = [n for n, law in laws if not law.commutative]
     needs_order = ask("Must rows be seen in event-time order?", [*ordered, *one_way],
                       "edges or results depend on it for", "edges lie on event time alone, and every "

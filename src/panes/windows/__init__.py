@@ -6,15 +6,16 @@ from panes.windows.base import (
     ALWAYS,
     NEVER,
     ROWS,
+    SINCE,
     TIME,
     Bound,
     Closed,
     ContextClass,
     ContextFree,
-    CountBack,
     Discretizer,
     FreeForm,
     KeyRuns,
+    LookBack,
     Measure,
     Scanned,
     Window,
@@ -22,6 +23,7 @@ from panes.windows.base import (
 from panes.windows.cumulate import cumulate
 from panes.windows.delta import delta
 from panes.windows.landmark import fixed, fixed_band, landmark
+from panes.windows.models import on_change, once_per_instant
 from panes.windows.periodic import Periodic, PeriodicFamily, sliding, tumbling
 from panes.windows.punctuated import punctuated
 from panes.windows.session import session
@@ -32,18 +34,19 @@ __all__ = [
     "ALWAYS",
     "NEVER",
     "ROWS",
+    "SINCE",
     "TIME",
     "Bound",
     "Closed",
     "ContextClass",
     "ContextFree",
     "ContextFreeWindow",
-    "CountBack",
     "DeterministicWindow",
     "Discretizer",
     "FreeForm",
     "FreeFormWindow",
     "KeyRuns",
+    "LookBack",
     "Measure",
     "Periodic",
     "PeriodicFamily",
@@ -55,6 +58,8 @@ __all__ = [
     "fixed",
     "fixed_band",
     "landmark",
+    "on_change",
+    "once_per_instant",
     "punctuated",
     "session",
     "sliding",

@@ -7,7 +7,7 @@ one of
   fixed, calendar, user-defined ones), on one measure: event time, row count, or an advancing column;
 - `Discretizer`: edges are decided row by row, in event-time order, per key (session, punctuated,
   delta, threshold, user-defined deterministic ones);
-- `CountBack`: ends are context free, the start is "k rows back" (multi-measure);
+- `LookBack`: ends are ticks, the start is so many rows, so much time or so much of a column back (multi-measure);
 - `FreeForm`: user code says how many rows expire and when to emit.
 
 `slicing/` knows these four and nothing about single window kinds.
@@ -42,17 +42,26 @@ class ContextClass(str, Enum):
 
 @dataclass(frozen=True)
 class Measure:
-    """What a window counts in: event time, rows per key, or an advancing column."""
+    """What a window counts in: event time, rows per key, an advancing column, or time since the key's first row."""
 
-    kind: str  # "time" | "rows" | "column"
+    kind: str  # "time" | "rows" | "column" | "since"
     column: str | None = None
 
     def __str__(self) -> str:
-        return {"time": "event time", "rows": "row count"}.get(self.kind, str(self.column))
+        names = {"time": "event time", "rows": "row count", "since": "event time since the first row"}
+        return names.get(self.kind, str(self.column))
+
+    @property
+    def dimension(self) -> str | None:
+        """What slices must know of each row beside its time and position: a column, or SINCE_FIRST."""
+        return SINCE_FIRST if self.kind == "since" else self.column
 
 
+#: the dimension of Measure("since"), which is no column
+SINCE_FIRST = "time since the first row"
 TIME = Measure("time")
 ROWS = Measure("rows")
+SINCE = Measure("since")
 
 
 class Window(ABC):
@@ -71,6 +80,13 @@ class Bound:
     context: ClassVar[ContextClass]
     #: SQL expressions over the row that the window needs to see, evaluated once per batch.
     columns: tuple[str, ...] = field(default=(), kw_only=True)
+    #: a window with the same rows as the one before it (of the same key) is not given
+    changes_only: bool = field(default=False, kw_only=True)
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """All measures that the window looks at."""
+        return (self.measure,)
 
 
 class ContextFree(Bound, ABC):
@@ -196,15 +212,26 @@ class Discretizer(Bound, ABC):
 
 
 @dataclass(frozen=True)
-class CountBack(Bound):
-    """Ends where `ticks` ends (on time or a column), starts `rows` rows before: "last 10 rows every 5 s".
+class LookBack(Bound):
+    """Ends where `ticks` ends, holds the last `size` on the measure `back`: "last 10 rows every 5 s".
 
-    Due at a tick only if the step before the tick holds a row (an unchanged answer is not repeated).
+    The rows before a tick count, and the last of them is where `size` is measured from: n rows with it, or all
+    rows whose value is above its value - size. Due only if the step before the tick holds a row (an unchanged
+    answer is not repeated). `measure` is that of the ticks.
     """
 
-    rows: int = field(kw_only=True)
+    back: Measure = field(kw_only=True)
+    size: Any = field(kw_only=True)
     ticks: ContextFree = field(kw_only=True)
+    #: ticks on time only: due only if the step holds a row that is number n, 2n, 3n, ... of its key
+    passing: int = field(default=1, kw_only=True)
+    #: ticks on rows only: the end of the stream is a tick too, if rows have come since the last one
+    at_end: bool = field(default=False, kw_only=True)
     context = ContextClass.FORWARD_AWARE
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        return (self.measure, self.back)
 
 
 class FreeForm(Bound, ABC):

@@ -45,10 +45,12 @@ def _ours(kind: type) -> bool:
 
 
 def _has_form(value: Any) -> bool:
-    return value is None or isinstance(value, bool | int | float | str | Rows | Duration | timedelta | date)
+    return value is None or isinstance(value, bool | int | float | str | Rows | Duration | timedelta | date | Window)
 
 
 def _value(value: Any) -> Any:
+    if isinstance(value, Window):
+        return {"window": window_to_json(value)}
     if isinstance(value, Rows):
         return {"rows": value.count}
     if isinstance(value, Duration):
@@ -64,6 +66,8 @@ def _from_value(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     ((kind, inner),) = value.items()
+    if kind == "window":
+        return window_from_json(inner)
     if kind == "rows":
         return Rows(inner)
     if kind == "nanos":

@@ -2,25 +2,29 @@
 
 A window starts at every multiple of the slide (plus offset) and is `size` long. Sliding ones overlap when the
 slide is shorter than the size, and leave gaps when it is longer. "Last 10 rows every 5 s" mixes two measures
-and becomes a `CountBack`; calendar units become `CalendarWindows`.
+(mixed.py) and becomes a `LookBack`; calendar units become `CalendarWindows`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from panes.errors import QueryError
-from panes.units import Rows, TimeDomain, parse_calendar, zone
-from panes.windows.base import Array, Bound, ContextFree, CountBack, Window
+from panes.units import TimeDomain, parse_calendar, zone
+from panes.windows.base import ROWS, SINCE, TIME, Array, Bound, ContextFree, Window
 from panes.windows.family import PeriodicFamily
 from panes.windows.grid import Grid
+from panes.windows.mixed import bind_back, lengths
 from panes.windows.spec import call, columns_of, measured, optional_expression, size_argument
 
 __all__ = ["Periodic", "PeriodicFamily", "Sliding", "Tumbling", "sliding", "tumbling"]
+
+#: `offset` of windows that are counted from the first row of their key
+FIRST_ROW = "first row"
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,8 @@ class Periodic(ContextFree):
     size: Any = field(kw_only=True)
     slide: Any = field(kw_only=True)
     offset: Any = field(default=0, kw_only=True)
+    #: on rows, one after the other: the end of the stream ends the last window too, with fewer rows
+    partial: bool = field(default=False, kw_only=True)
 
     @cached_property
     def _places(self) -> tuple[Grid, int, int, int]:
@@ -111,18 +117,40 @@ class Periodic(ContextFree):
         return grid.values(places - down)
 
 
-def bind_periodic(domain: TimeDomain, *, size: Any, every: Any, on: str | None, offset: Any, tz: str | None) -> Bound:
-    """Decide which measure the sizes are on, and resolve them there."""
-    if isinstance(size, Rows) and not isinstance(every, Rows):
-        ticks = bind_periodic(domain, size=every, every=every, on=on, offset=offset, tz=tz)
-        if not isinstance(ticks, ContextFree):
-            raise QueryError(f"every={every!r} must be a duration or a number")
-        return CountBack(ticks.measure, rows=size.count, ticks=ticks, columns=ticks.columns)
-    if isinstance(every, Rows) and not isinstance(size, Rows):
+def bind_sliding(domain: TimeDomain, spec: Sliding) -> Bound:
+    """Decide which measures size and slide are on, and where windows of one measure lie."""
+    size, every = lengths(spec.size, spec.every, spec.on, spec.every_on)
+    at_end = spec.align == "end"
+    mixed = size.measure() != every.measure()
+    if spec.partial and not (mixed or at_end):
         raise QueryError(
-            f"size={size!r} with every={every!r}: only sizes in rows can slide by rows; "
-            "give both in rows, or slide by time"
+            'partial=True needs align="end": windows that start at every slide are many at the end of the stream'
         )
+    if mixed or (at_end and size.measure() == ROWS):
+        ticks = bind_periodic(domain, size=every.value, every=every.value, on=every.on, offset=spec.offset, tz=spec.tz)
+        return bind_back(domain, size, ticks, at_end=spec.partial)
+    bound = bind_periodic(domain, size=spec.size, every=spec.every, on=size.on, offset=spec.offset, tz=spec.tz)
+    if not at_end:
+        return bound
+    if spec.partial:
+        raise QueryError(f"partial=True is for slides in rows: on {bound.measure} every window has an end")
+    if not isinstance(bound, Periodic):
+        raise QueryError('align="end" is for sizes of fixed length, not for months, years or days in a time zone')
+    return replace(bound, offset=bound.offset - bound.size)
+
+
+def bind_periodic(
+    domain: TimeDomain, *, size: Any, every: Any, on: str | None, offset: Any, tz: str | None, partial: bool = False
+) -> Bound:
+    """Resolve sizes of one measure."""
+    if offset == FIRST_ROW:
+        found = bind_periodic(domain, size=size, every=every, on=on, offset=None, tz=tz, partial=partial)
+        if found.measure != TIME or not isinstance(found, Periodic):
+            raise QueryError(
+                f"offset={offset!r} is for windows of fixed length on event time; "
+                "windows on rows start at the first row anyway"
+            )
+        return replace(found, measure=SINCE)
     if on is None and (_is_calendar(size, tz) or _is_calendar(every, tz)):
         from panes.windows.calendars import bind_calendar
 
@@ -130,7 +158,9 @@ def bind_periodic(domain: TimeDomain, *, size: Any, every: Any, on: str | None, 
     if tz is not None:
         raise QueryError(f"tz={tz!r} with size={size!r}: only days, weeks, months and years depend on a time zone")
     measure, (length, slide, shift) = measured(domain, on, size=size, every=every, offset=offset)
-    bound = Periodic(measure, size=length, slide=slide, offset=shift or 0, columns=columns_of(measure))
+    if partial and measure != ROWS:
+        raise QueryError(f"partial=True is for windows on rows: on {measure} every window has an end")
+    bound = Periodic(measure, size=length, slide=slide, offset=shift or 0, partial=partial, columns=columns_of(measure))
     bound._places  # noqa: B018  (refuses sizes without exact edges now, not at the first row)
     return bound
 
@@ -150,15 +180,19 @@ class Tumbling(Window):
     on: str | None = None
     offset: Any = None
     tz: str | None = None
+    partial: bool = False
 
     def __post_init__(self) -> None:
         _check(self)
 
     def __repr__(self) -> str:
-        return call("tumbling", self.size, on=self.on, offset=self.offset, tz=self.tz)
+        partial = True if self.partial else None
+        return call("tumbling", self.size, on=self.on, offset=self.offset, tz=self.tz, partial=partial)
 
     def bind(self, domain: TimeDomain) -> Bound:
-        return bind_periodic(domain, size=self.size, every=self.size, on=self.on, offset=self.offset, tz=self.tz)
+        return bind_periodic(
+            domain, size=self.size, every=self.size, on=self.on, offset=self.offset, tz=self.tz, partial=self.partial
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -170,45 +204,84 @@ class Sliding(Window):
     on: str | None = None
     offset: Any = None
     tz: str | None = None
+    every_on: str | None = None
+    align: str = "start"
+    partial: bool = False
 
     def __post_init__(self) -> None:
         _check(self)
         object.__setattr__(self, "every", size_argument(self.every, "every"))
+        optional_expression(self.every_on, "every_on")
+        if self.align not in ("start", "end"):
+            raise QueryError(f'align={self.align!r} must be "start" or "end": which of them lies at every slide')
 
     def __repr__(self) -> str:
-        return call("sliding", self.size, every=self.every, on=self.on, offset=self.offset, tz=self.tz)
+        return call(
+            "sliding",
+            self.size,
+            every=self.every,
+            on=self.on,
+            every_on=self.every_on,
+            align=None if self.align == "start" else self.align,
+            partial=True if self.partial else None,
+            offset=self.offset,
+            tz=self.tz,
+        )
 
     def bind(self, domain: TimeDomain) -> Bound:
-        return bind_periodic(domain, size=self.size, every=self.every, on=self.on, offset=self.offset, tz=self.tz)
+        return bind_sliding(domain, self)
 
 
 def _check(spec: Any) -> None:
     object.__setattr__(spec, "size", size_argument(spec.size, "size"))
     optional_expression(spec.on, "on")
-    if spec.offset is not None:
+    if not isinstance(spec.partial, bool):
+        raise QueryError(f"partial={spec.partial!r} must be True or False")
+    if spec.offset is not None and spec.offset != FIRST_ROW:
         object.__setattr__(spec, "offset", size_argument(spec.offset, "offset", positive=False))
     if spec.tz is not None:
         zone(spec.tz)
 
 
-def tumbling(size: Any, *, on: str | None = None, offset: Any = None, tz: str | None = None) -> Tumbling:
+def tumbling(
+    size: Any, *, on: str | None = None, offset: Any = None, tz: str | None = None, partial: bool = False
+) -> Tumbling:
     """Windows one after the other, without gaps: every row is in exactly one.
 
     `size`: a duration ("1 min"), `pn.rows(n)`, a number in units of the column `on`, or a calendar unit
-    ("1 month", and "1 day" with `tz`). `offset` moves all starts.
+    ("1 month", and "1 day" with `tz`). `offset` moves all starts; "first row": the first window of a key starts
+    at its first row. `partial`: on rows, the end of the stream ends the last window too.
 
     >>> tumbling("1 min")
     tumbling("1 min")
     """
-    return Tumbling(size, on, offset, tz)
+    return Tumbling(size, on, offset, tz, partial)
 
 
-def sliding(size: Any, *, every: Any, on: str | None = None, offset: Any = None, tz: str | None = None) -> Sliding:
+def sliding(
+    size: Any,
+    *,
+    every: Any,
+    on: str | None = None,
+    every_on: str | None = None,
+    align: str = "start",
+    partial: bool = False,
+    offset: Any = None,
+    tz: str | None = None,
+) -> Sliding:
     """Windows of `size` that start at every `every`: overlapping if it is shorter, with gaps if longer.
 
-    With `size` in rows and `every` a duration (or a number on a column): the last rows at every tick.
+    Both may be durations, `pn.rows(n)`, or numbers in units of the column `on`. If their measures differ, a window
+    ends at every `every` and holds the last `size` before it: "the last 10 rows every 5 s", "the last 5 s every 10
+    rows". `every_on`: the column of the slide, if it is not that of the size.
+
+    `align="end"`: windows end at every `every` also where both are of one measure; the first ones hold what there
+    is. `partial`: with a slide in rows, the end of the stream is the end of a window too.
 
     >>> sliding("10 min", every="5 s")
     sliding("10 min", every="5 s")
+    >>> from panes.units import rows
+    >>> sliding("5 s", every=rows(10))
+    sliding("5 s", every=rows(10))
     """
-    return Sliding(size, every, on, offset, tz)
+    return Sliding(size, every, on, offset, tz, every_on, align, partial)

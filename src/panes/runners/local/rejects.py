@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -17,12 +18,15 @@ class Rejects:
 
     count: int = 0
     reasons: list[str] = field(default_factory=list)
+    #: sources that are merged live are read in threads of their own
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def add(self, reason: str, text: str) -> None:
-        self.count += 1
-        if len(self.reasons) < KEEP:
-            shown = text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
-            self.reasons.append(f"{reason}: {shown}")
+        shown = text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+        with self._lock:
+            self.count += 1
+            if len(self.reasons) < KEEP:
+                self.reasons.append(f"{reason}: {shown}")
 
     def table(self, schema: pa.Schema) -> pa.Table:
         """The rejected lines as rows of `schema`, all null, with one more column, `reason`."""

@@ -41,7 +41,7 @@ class Run:
         self.trace = Trace(_bound(plan)) if trace else None
         self._batches = source.batches(self.rejects)
         self._bar = ProgressBar(source.rows, progress)
-        self._rows = 0
+        self.rows_read = 0
         self._results = 0
         self.given: pa.Table | None = None
 
@@ -57,11 +57,20 @@ class Run:
             yield self._count(self.operator.finish(), 0)
             self.finished = True
         finally:
-            self._bar.close(self._rows, self._facts)
+            self._bar.close(self.rows_read, self.facts)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the results."""
+        return self.plan.shape.schema
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Results as they become due, as tables; some hold no rows."""
+        return (result.table for result in self.results())
 
     def table(self) -> pa.Table:
         """Run to the end; all results as one table."""
-        parts = [result.table for result in self.results()]
+        parts = list(self.tables())
         filled = [part for part in parts if part.num_rows]
         self.given = pa.concat_tables(filled).combine_chunks() if filled else parts[-1]
         return self.given
@@ -78,24 +87,28 @@ class Run:
             return late
         return pa.concat_tables([late, self.rejects.table(self.plan.stream.schema).cast(late.schema)])
 
+    @property
+    def unused(self) -> int:
+        """How many rows and lines `late` would give."""
+        return int(self.operator.metrics["rows_late"]) + self.rejects.count
+
     def metrics(self) -> Any:
         """What the operator has counted, and how many lines could not be read."""
         counted = self.operator.metrics
         return type(counted)({**counted, "rows_rejected": self.rejects.count})
 
     def _count(self, result: Result, rows: int) -> Result:
-        self._rows += rows
+        self.rows_read += rows
         self._results += len(result)
-        self._bar.update(self._rows, self._facts)
+        self._bar.update(self.rows_read, self.facts)
         return result
 
-    def _facts(self) -> str:
+    def facts(self) -> str:
         """Watermark, results and late rows, for the progress bar."""
-        late = self.operator.metrics["rows_late"] + self.rejects.count
         reached = self.operator.watermark
         domain = self.plan.stream.domain
         shown = "-" if abs(reached) > 2**62 else str(reached if domain.integer else domain.to_datetime(reached))
-        return f"watermark {shown}, {self._results:,} results, {late:,} late"
+        return f"watermark {shown}, {self._results:,} results, {self.unused:,} late"
 
 
 def _bound(plan: QueryPlan) -> int | None:

@@ -31,6 +31,7 @@ class SocketSource(Source):
     """Lines from a TCP connection."""
 
     repeatable = False
+    live = True
 
     def __init__(
         self, host: str, port: int, form: LineFormat, schema: pa.Schema, *, wait: float, timeout: float | None
@@ -39,6 +40,8 @@ class SocketSource(Source):
         kind = "csv" if isinstance(form, CsvLines) else "json"
         #: as given to `socket_source`, but for the schema
         self.options = {"host": host, "port": port, "format": kind, "wait": wait, "timeout": timeout or ""}
+        if isinstance(form, CsvLines):
+            self.options["delimiter"] = form.delimiter
         self._address = (host, port)
         self._form = form
         self._wait = wait

@@ -23,6 +23,12 @@ class Source(ABC):
     rows: int | None = None
     #: whether `batches` can be called more than once
     repeatable: bool = True
+    #: whether rows come while time passes, so that waiting for them holds up everything else
+    live: bool = False
+    #: whether the data is in Spark, in whole or in part
+    on_spark: bool = False
+    #: whether there are windows inside, whose results the rows are
+    windowed: bool = False
     _spent: bool = False
 
     def retype(self, name: str, kind: pa.DataType) -> None:

@@ -10,10 +10,10 @@ from panes.errors import QueryError
 from panes.plan.explain import Explanation
 from panes.runners.spark.check import check_session
 from panes.runners.spark.event_time import EventTime
+from panes.runners.spark.row_columns import session_problems
 from panes.runners.spark.runner import STRATEGIES, choose
 from panes.runners.spark.session import SHUFFLE_PARTITIONS
 from panes.runners.spark.strategies.card import Job, Strategy
-from panes.runners.spark.strategies.native_rows import session_problems
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import time
+from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, TextIO
@@ -107,8 +108,12 @@ def progress(query: StreamingQuery) -> dict[str, Any]:
 
 
 def _observed(report: StreamingQueryProgress | None) -> dict[str, Any]:
-    found = None if report is None else report.observedMetrics.get(OBSERVED)
-    return {} if found is None else found.asDict()
+    """What the operators of a micro-batch did, all together."""
+    seen: Counter[str] = Counter()
+    for name, row in ({} if report is None else report.observedMetrics).items():
+        if name.startswith(OBSERVED):
+            seen.update({what: n or 0 for what, n in row.asDict().items()})
+    return dict(seen)
 
 
 def _watermark(said: str | None) -> datetime | int | None:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from panes.errors import QueryError
 from panes.plan.query import QueryPlan
+from panes.runners.local.derived import DerivedSource
+from panes.runners.local.source import Source
 from panes.runners.spark.check import check_session
+from panes.runners.spark.flows import step_frame
+from panes.runners.spark.source import frame_of
 from panes.runners.spark.strategies.card import Job, Strategy
 from panes.runners.spark.strategies.key_groups import KEY_GROUPS
 from panes.runners.spark.strategies.native import NATIVE
@@ -22,21 +27,37 @@ STRATEGIES = (NATIVE, NATIVE_SESSIONS, KEY_GROUPS)
 
 def to_spark(
     plan: QueryPlan,
-    frame: DataFrame,
+    source: Source,
     *,
     strategy: str | None = None,
     late: bool = False,
     key_groups: int = 16,
     restore: bytes | Sequence[bytes] | None = None,
+    inside: bool = False,
 ) -> DataFrame:
-    """The results of a query over a Spark frame, as a Spark frame."""
+    """The results of a query as a Spark frame."""
     if not isinstance(key_groups, int) or not 1 <= key_groups <= MOST_GROUPS:
         raise QueryError(f"key_groups must be a whole number from 1 to {MOST_GROUPS}; got {key_groups!r}")
     blobs = () if restore is None else (restore,) if isinstance(restore, bytes) else tuple(restore)
-    job = Job(plan, frame, late, key_groups, blobs)
+    frame, marked = _data(plan, source)
+    job = Job(replace(plan, steps=()), frame, late, key_groups, blobs, marked and bool(frame.isStreaming), inside)
     if job.streaming:
         check_session(frame.sparkSession, key_groups=key_groups)
-    return choose(job, strategy).build(job)
+    given = choose(job, strategy).build(job)
+    return step_frame(plan.steps, plan.given.schema, given) if plan.steps else given
+
+
+def _data(plan: QueryPlan, source: Source) -> tuple[DataFrame, bool]:
+    """The rows, and whether each of the streams that they are merged of has its watermark."""
+    frame = source.marked(plan.stream) if isinstance(source, DerivedSource) else None
+    found = frame_of(source) if frame is None else frame
+    if source.windowed and found.isStreaming:
+        raise QueryError(
+            "to_spark(): windows over the results of windows can't be one streaming query: Spark's watermark would "
+            "be past these results when they come. Write those of the inner query to a table, and read it as a "
+            "stream of its own"
+        )
+    return found, frame is not None
 
 
 def choose(job: Job, name: str | None = None) -> Strategy:

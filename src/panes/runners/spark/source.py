@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from panes.errors import QueryError
+from panes.runners.local.derived import DerivedSource
 from panes.runners.local.rejects import Rejects
 from panes.runners.local.replay import Replay
 from panes.runners.local.sockets import SocketSource
 from panes.runners.local.source import BATCH_ROWS, Source
-from panes.runners.spark.spark_types import arrow_schema
+from panes.runners.spark.spark_types import arrow_schema, storable_schema
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 class FrameSource(Source):
     """A DataFrame. Embedded runs collect a static one; a streaming one runs on Spark only."""
+
+    on_spark = True
 
     def __init__(self, frame: DataFrame) -> None:
         self.frame = frame
@@ -37,13 +40,21 @@ class FrameSource(Source):
 
 
 def frame_of(source: Source) -> DataFrame:
-    """The data of a stream as a DataFrame; replays and sockets become streaming ones, all else static ones."""
+    """The data of a stream as a DataFrame; replays and sockets become streaming ones, all else static ones.
+
+    What is made of other streams and queries is what it is made of.
+    """
     if isinstance(source, FrameSource):
         return source.frame
-    if isinstance(source, Replay | SocketSource):
+    if isinstance(source, Replay | SocketSource | DerivedSource):
         return source.to_spark()
     from panes.runners.spark.session import spark
 
-    rejects = Rejects()
-    table = pa.concat_tables(source.batches(rejects))
-    return spark().createDataFrame(table)
+    return frame_of_tables(source.schema, source.batches(Rejects()), spark())
+
+
+def frame_of_tables(schema: pa.Schema, tables: Iterable[pa.Table], session: SparkSession) -> DataFrame:
+    """Tables as a static DataFrame, in types that Spark has; rows stay in order."""
+    wanted = storable_schema(schema)
+    found = [pa.table([t.column(f.name).cast(f.type) for f in wanted], schema=wanted) for t in tables]
+    return session.createDataFrame(pa.concat_tables([wanted.empty_table(), *found]))

@@ -56,8 +56,9 @@ class SliceSide:
         self.admissions: dict[int, Admission] = {}
         #: rows before this were forgotten
         self.purged_to = ALWAYS
-        #: the last slice forgotten, and slices that were joined: start -> end
-        self._purged: int | None = None
+        #: the last slice forgotten, with its end where it can't be found out later
+        self._purged: tuple[int, int | None] | None = None
+        #: slices that were joined: start -> end
         self._joined: dict[int, int] = {}
         self._crowded = 64
         self._checked = _SMALL
@@ -184,7 +185,8 @@ class SliceSide:
         starts = self.slices.starts
         if len(starts) and starts[0] < horizon:
             count = int(starts.searchsorted(horizon))
-            self._purged = int(starts[count - 1])
+            last = int(starts[count - 1])
+            self._purged = last, self._end(last) if len(self.edges.frozen[0]) else None
             self.store.drop(count)
             self.slices.drop(count)
             self.edges.thaw(horizon)
@@ -219,7 +221,8 @@ class SliceSide:
     def known_purged(self, last_time: int) -> int:
         """Rows before this were forgotten; no row came after `last_time` yet."""
         if self._purged is not None:
-            self.purged_to = max(self.purged_to, min(self._end(self._purged), last_time + 1))
+            start, end = self._purged
+            self.purged_to = max(self.purged_to, min(self._end(start) if end is None else end, last_time + 1))
             self._purged = None
         return self.purged_to
 

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from panes.slicing.lane import NO_TIME, Query, with_nan
+from panes.slicing.lane import NO_TIME, with_nan
 from panes.slicing.ranges import spread
 from panes.slicing.rows.key_state import KeyState
 from panes.slicing.rows.slice_table import SliceIndex, SliceTable
 from panes.slicing.window_set import WindowSet
-from panes.windows.base import ALWAYS, NEVER, ROWS, TIME, Closed, CountBack, Measure
+from panes.windows.base import ALWAYS, NEVER, ROWS, SINCE, SINCE_FIRST, TIME, Closed, Measure
 
 Array = np.ndarray
 _UNKNOWN = -1
@@ -120,17 +120,10 @@ _NONE = Due(*[np.empty(0, np.int64)] * 10)
 
 
 class DueFinder:
-    """Finds due windows of context-free kinds, on every measure, and "last k rows" windows."""
+    """Finds due windows of context-free kinds, on every measure."""
 
-    def __init__(
-        self,
-        sets: Mapping[Measure, WindowSet],
-        count_backs: Sequence[tuple[int, CountBack]],
-        dimensions: Sequence[str],
-    ) -> None:
+    def __init__(self, sets: Mapping[Measure, WindowSet], dimensions: Sequence[str]) -> None:
         self._sets = sets
-        self._count_backs = count_backs
-        self._ticks = {n: WindowSet(w.ticks.measure, [Query("", n, w.ticks)]) for n, w in count_backs}
         self._dimension = {name: 1 + i for i, name in enumerate(dimensions)}
 
     def by_rows(self, table: SliceTable, slots: Array, before: tuple[Array, ...], keys: KeyState) -> Iterator[Due]:
@@ -139,47 +132,57 @@ class DueFinder:
             if measure == ROWS:
                 stop = keys.rows_seen[slots]
                 yield self._on_positions(table, windows, slots, before[-1], stop, keys)
-            elif measure != TIME:
+            elif measure.kind == "column":
                 d = self._dimension[str(measure.column)]
                 yield self._on_values(table, windows, d, slots, before[d], keys.last[d][slots], keys)
-        for number, window in self._count_backs:
-            if window.ticks.measure != TIME:
-                d = self._dimension[str(window.ticks.measure.column)]
-                yield self._last_rows(table, number, window, d, slots, before[d], keys.last[d][slots])
 
     def by_time(self, table: SliceTable, before: int, now: int, keys: KeyState) -> Iterator[Due]:
         """Windows on event time that end in (before, now]."""
-        windows = self._sets.get(TIME)
-        if not windows and not self._count_backs:
-            return
         slots = table.slots()
-        lo, hi = np.full(len(slots), before), np.full(len(slots), now)
-        if windows:
+        if windows := self._sets.get(TIME):
+            lo, hi = np.full(len(slots), before), np.full(len(slots), now)
             yield self._on_values(table, windows, 0, slots, lo, hi, keys)
-        for number, window in self._count_backs:
-            if window.ticks.measure == TIME:
-                yield self._last_rows(table, number, window, 0, slots, lo, hi)
+        if windows := self._sets.get(SINCE):
+            yield self._since_first(table, windows, slots, before, now, keys)
 
     def at_end(self, table: SliceTable, before: int, keys: KeyState) -> Iterator[Due]:
         """What the end of the stream makes due: time and column measures reach infinity, row counts don't."""
         slots = table.slots()
+        yield from self.by_time(table, before, NEVER, keys)
         for measure, windows in self._sets.items():
-            if measure == TIME:
-                lo = np.full(len(slots), before)
-                yield self._on_values(table, windows, 0, slots, lo, np.full(len(slots), NEVER), keys)
-            elif measure != ROWS:
+            if measure.kind == "column":
                 d = self._dimension[str(measure.column)]
                 seen = keys.last[d][slots]
-                yield self._on_values(table, windows, d, slots, seen, _infinity(seen), keys)
-        for number, window in self._count_backs:
-            d = 0 if window.ticks.measure == TIME else self._dimension[str(window.ticks.measure.column)]
-            lo = np.full(len(slots), before) if d == 0 else keys.last[d][slots]
-            yield self._last_rows(table, number, window, d, slots, lo, _infinity(lo))
+                yield self._on_values(table, windows, d, slots, seen, infinity(seen), keys)
+            elif measure == ROWS and windows.partial:
+                yield from self._open_rows(table, windows, slots, keys)
+
+    def _since_first(
+        self, table: SliceTable, windows: WindowSet, slots: Array, before: int, now: int, keys: KeyState
+    ) -> Due:
+        """Windows counted from the first row of each key; the ticks they lie on are its own."""
+        d = self._dimension[SINCE_FIRST]
+        origin = first_times(keys, d)
+        lo, hi = since(before, origin[slots]), since(now, origin[slots])
+        due = self._on_values(table, windows, d, slots, lo, hi, keys)
+        shift, none = origin[due.slot], np.full(len(due), NO_TIME)
+        return replace(due, start=due.lo + shift, end=due.hi + shift, lo=none, hi=none)
+
+    def _open_rows(self, table: SliceTable, windows: WindowSet, slots: Array, keys: KeyState) -> Iterator[Due]:
+        """Windows on rows that the end of the stream ends."""
+        index = SliceIndex(table.slot, table.pos)
+        for number, (size, offset) in windows.partial.items():
+            stop = keys.rows_seen[slots]
+            start = stop - (stop - offset) % size
+            open_ = np.flatnonzero((start < stop) & (start >= offset))
+            slot, open_ = _admitted(keys, slots[open_], open_, np.full(len(slots), number), start)
+            i0, i1 = index.at_or_after(slot, start[open_]), index.at_or_after(slot, stop[open_])
+            yield Due.of_ranges(np.full(len(slot), number), slot, i0, i1, lo=start[open_], hi=stop[open_])
 
     def _on_positions(
         self, table: SliceTable, windows: WindowSet, slots: Array, lo: Array, hi: Array, keys: KeyState
     ) -> Due:
-        number, start, end = _ending_in_union(windows, lo, hi)
+        number, start, end = ending_in_union(windows, lo, hi)
         if not len(end):
             return Due.none()
         group, pick = pairs(end, lo, hi)
@@ -220,31 +223,6 @@ class DueFinder:
         bounds = ("start", "end") if d == 0 else ("lo", "hi")
         return Due.of_ranges(number[pick], slot, i0, i1, **{bounds[0]: start[pick], bounds[1]: end[pick]})
 
-    def _last_rows(
-        self, table: SliceTable, number: int, window: CountBack, d: int, slots: Array, lo: Array, hi: Array
-    ) -> Due:
-        """ "The last k rows at each tick whose last step holds a row; each slice is one row here."""
-        if not len(slots) or not len(table):
-            return Due.none()
-        _, start, end = self._ticks[number].ending_among(np.sort(table.first[d]), lo.min(), hi.max())
-        if not len(end):
-            return Due.none()
-        group, pick = pairs(end, lo, hi)
-        slot = slots[group]
-        index = SliceIndex(table.slot, table.first[d])
-        i1 = index.at_or_after(slot, end[pick])
-        news = index.at_or_after(slot, start[pick])
-        has_news = i1 > news
-        slot, pick, i1 = slot[has_news], pick[has_news], i1[has_news]
-        stop = table.stop[i1 - 1]
-        begin = np.maximum(stop - window.rows, 0)
-        i0 = SliceIndex(table.slot, table.pos).at_or_after(slot, begin)
-        held = table.pos[np.minimum(i0, len(table) - 1)] == begin  # for a window added late, rows may be gone
-        slot, pick, i0, i1, begin, stop = (c[held] for c in (slot, pick, i0, i1, begin, stop))
-        shown = end[pick] if d == 0 else np.full(len(slot), NO_TIME)
-        first_time = table.first[0][i0]
-        return Due.of_ranges(np.full(len(slot), number), slot, i0, i1, start=first_time, end=shown, lo=begin, hi=stop)
-
 
 def _admitted(keys: KeyState, slot: Array, pick: Array, number: Array, start: Array) -> tuple[Array, Array]:
     """The pairs of a key and a window (by index) that the window's query gives."""
@@ -265,7 +243,7 @@ def pairs(ends: Array, lo: Array, hi: Array) -> tuple[Array, Array]:
     return np.arange(len(lo)).repeat(counts), pick
 
 
-def _ending_in_union(windows: WindowSet, lo: Array, hi: Array) -> tuple[Array, Array, Array]:
+def ending_in_union(windows: WindowSet, lo: Array, hi: Array) -> tuple[Array, Array, Array]:
     """Windows that end in any of the stretches (lo[i], hi[i]], by end, each once."""
     if len(lo) == 1:
         return windows.ending(lo[0].item(), hi[0].item())
@@ -285,7 +263,19 @@ def _ending_in_union(windows: WindowSet, lo: Array, hi: Array) -> tuple[Array, A
     return number, start, end
 
 
-def _infinity(like: Array) -> Array:
+def first_times(keys: KeyState, d: int) -> Array:
+    """The time of the first row of each key; `d` is the dimension of SINCE."""
+    return np.where(keys.last[0] == ALWAYS, 0, keys.last[0] - keys.last[d])
+
+
+def since(time: int, origin: Array) -> Array:
+    """How long after `origin` a time is; before it -1, and at the end of time NEVER."""
+    if time in (ALWAYS, NEVER):
+        return np.full(len(origin), -1 if time == ALWAYS else NEVER)
+    return np.where(origin > time, -1, time - origin)
+
+
+def infinity(like: Array) -> Array:
     return np.full(len(like), np.inf if like.dtype == np.float64 else NEVER)
 
 

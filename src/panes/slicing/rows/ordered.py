@@ -10,15 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from panes.aggregates.base import Cells, Column
 from panes.slicing.lane import Agg, Query, Rows
-from panes.slicing.rows.due import Due, DueFinder
+from panes.slicing.rows.changes import Changes
+from panes.slicing.rows.due import Due, DueFinder, first_times, since
 from panes.slicing.rows.empty_windows import EmptyWindows
 from panes.slicing.rows.key_state import KeyState, horizons
+from panes.slicing.rows.look_back import LookBacks
 from panes.slicing.rows.range_fold import lower_ranges
 from panes.slicing.rows.slice_table import SliceTable
 from panes.slicing.window_set import WindowSet
@@ -26,14 +29,16 @@ from panes.windows.base import (
     ALWAYS,
     NEVER,
     ROWS,
+    SINCE,
+    SINCE_FIRST,
     TIME,
     Closed,
     ContextClass,
     ContextFree,
-    CountBack,
     Discretizer,
     FreeForm,
     KeyRuns,
+    LookBack,
     Measure,
 )
 from panes.windows.session import SessionScan
@@ -66,7 +71,9 @@ class OrderedSlicer:
     ) -> None:
         self.aggs = tuple(aggs)
         self._bounds = [a.bound for a in self.aggs]
-        self.dimensions = dict(dimensions)  # column measures, as expressions, and their types
+        # column measures, as expressions, and their types; in one order always, since state names them by number
+        self.dimensions = dict(sorted(dimensions.items(), key=lambda d: (d[0] == SINCE_FIRST, d[0])))
+        self.columns = {name: kind for name, kind in self.dimensions.items() if name != SINCE_FIRST}
         self.store = store
         self.emit_empty = emit_empty
         self.watermark = ALWAYS
@@ -90,16 +97,20 @@ class OrderedSlicer:
         self.limits = {d: column_sets[d].limits if d in column_sets else everything for d in self.dimensions}
         self.discretizers = [(q.number, q.window) for q in queries if isinstance(q.window, Discretizer)]
         self.free_forms = [(q.number, q.window) for q in queries if isinstance(q.window, FreeForm)]
-        self.count_backs = [(q.number, q.window) for q in queries if isinstance(q.window, CountBack)]
-        #: a window that starts "k rows back" may start at any row, so every row is a slice of its own
-        self.slice_per_row = bool(self.count_backs or self.free_forms)
+        self.look_backs = LookBacks(queries, tuple(self.dimensions))
+        #: a window that starts "so much back" may start at any row, so every row is a slice of its own
+        self.slice_per_row = bool(self.look_backs or self.free_forms)
         self._wanted = {c for _, w in (*self.discretizers, *self.free_forms) for c in w.columns}
         self._shown_by_time = {q.number for q in queries if q.window.context is ContextClass.SESSION}
         self.empty = EmptyWindows(queries) if self.emit_empty else None
-        states = {} if self.empty is None else self.empty.state
-        states = {**states, **{number: window.state for number, window in self.discretizers}}
+        self.changes = Changes(queries)
+        states: dict[int, dict[str, Any]] = {}
+        scans = {number: window.state for number, window in self.discretizers}
+        for some in (scans, self.changes.state, {} if self.empty is None else self.empty.state):
+            for number, state in some.items():
+                states.setdefault(number, {}).update(state)
         self.keys.set_windows(states, self.free_forms, {q.number for q in queries})
-        self.finder = DueFinder(self.sets, self.count_backs, tuple(self.dimensions))
+        self.finder = DueFinder(self.sets, tuple(self.dimensions))
 
     def no_slices(self) -> SliceTable:
         empty = np.empty(0, np.int64)
@@ -114,7 +125,7 @@ class OrderedSlicer:
         if not len(rows):
             return self._nothing
         rows, runs = self._by_key(rows)
-        values = (rows.times, *(rows.columns[d].values.astype(t) for d, t in self.dimensions.items()))
+        values = (rows.times, *(self._values(rows, runs, d, t) for d, t in self.dimensions.items()))
         before = self.keys.progress(runs.slots)
         held = self._open_slices(runs.slots)
         cut = self._context_free_cuts(runs, values, before, held)
@@ -130,7 +141,10 @@ class OrderedSlicer:
         new = self._continue_open(self._slice(rows, runs, values, cut), runs, cut)
         self.slices = self.slices.append(new)
         self.keys.note(runs, values)
-        by_rows = self.finder.by_rows(self.slices, runs.slots, before, self.keys)
+        by_rows = [
+            *self.finder.by_rows(self.slices, runs.slots, before, self.keys),
+            *self.look_backs.by_rows(self.slices, runs.slots, before, self.keys),
+        ]
         found = self._found([*(self._of_closed(n, c) for n, c in closed), *by_rows], results)
         if len(self.slices) > 2 * self._after_purge + 64:
             self._purge()
@@ -170,7 +184,15 @@ class OrderedSlicer:
         return rows, KeyRuns(slots, offsets, self.keys.rows_seen[slots], rows.times, columns)
 
     def _dimension(self, measure: Measure) -> int:
-        return 0 if measure == TIME else 1 + list(self.dimensions).index(str(measure.column))
+        return 0 if measure == TIME else 1 + list(self.dimensions).index(str(measure.dimension))
+
+    def _values(self, rows: Rows, runs: KeyRuns, name: str, dtype: np.dtype) -> Array:
+        """The values of rows on one dimension."""
+        if name != SINCE_FIRST:
+            return rows.columns[name].values.astype(dtype)
+        known = first_times(self.keys, self._dimension(SINCE))[runs.slots]
+        origin = np.where(runs.first_pos == 0, runs.times[runs.offsets[:-1]], known)
+        return runs.times - origin.repeat(np.diff(runs.offsets))
 
     def _context_free_cuts(
         self, runs: KeyRuns, values: tuple[Array, ...], before: tuple[Array, ...], held: Array
@@ -268,7 +290,10 @@ class OrderedSlicer:
         if not (len(self.slices) or self.discretizers or self.emit_empty):
             self.watermark = watermark
             return self._nothing
-        due = [*self.finder.by_time(self.slices, self.watermark, watermark, self.keys)]
+        due = [
+            *self.finder.by_time(self.slices, self.watermark, watermark, self.keys),
+            *self.look_backs.by_time(self.slices, self.watermark, watermark, self.keys),
+        ]
         if self.empty is not None:
             due.append(self.empty.between(due, self.slices, self.watermark, watermark, self.keys))
         slots = np.arange(len(self.keys))
@@ -285,7 +310,10 @@ class OrderedSlicer:
 
     def finish(self) -> Found:
         """End of stream."""
-        due = [*self.finder.at_end(self.slices, self.watermark, self.keys)]
+        due = [
+            *self.finder.at_end(self.slices, self.watermark, self.keys),
+            *self.look_backs.at_end(self.slices, self.watermark, self.keys),
+        ]
         if self.empty is not None:
             due.append(self.empty.between(due, self.slices, self.watermark, NEVER, self.keys))
         slots = np.arange(len(self.keys))
@@ -299,7 +327,9 @@ class OrderedSlicer:
         due = Due.concat(parts)
         if not len(due):
             return self._nothing
-        due = due.located(self.slices)
+        due = self.changes.among(due.located(self.slices), self.keys)
+        if not len(due):
+            return self._nothing
         if not results:
             return Found(due, ())
         values, combines = lower_ranges(self._bounds, self.slices.cells, due.i0, due.i1, store=self.store)
@@ -314,18 +344,21 @@ class OrderedSlicer:
         for measure, windows in self.sets.items():
             if measure == TIME:
                 keep |= table.last[0] >= windows.horizon(self.watermark)
+            elif measure == SINCE:
+                dimension = self._dimension(measure)
+                progress = since(self.watermark, first_times(self.keys, dimension))
+                keep |= table.last[dimension] >= horizons(windows, progress)[table.slot]
             elif measure == ROWS:
                 keep |= table.stop > horizons(windows, self.keys.rows_seen)[table.slot]
             else:
                 dimension = self._dimension(measure)
                 horizon = horizons(windows, self.keys.last[dimension])
                 keep |= table.last[dimension] >= horizon[table.slot]
-        if self.discretizers or self.free_forms or self.count_backs:
+        if self.discretizers or self.free_forms:
             needed = self.keys.open_from(self.discretizers, self.free_forms)
-            if self.count_backs:
-                deepest = max(w.rows for _, w in self.count_backs)
-                needed = np.minimum(needed, self.keys.rows_seen - deepest)
             keep |= table.stop > needed[table.slot]
+        if self.look_backs:
+            keep |= self.look_backs.needed(table, self.watermark)
         if not keep.all():
             gone = ~keep
             self.keys.note_purged(table.slot[gone], table.last[0][gone], table.stop[gone])
@@ -337,7 +370,7 @@ class OrderedSlicer:
         driven = [w for _, w in self.discretizers if not isinstance(w, SessionScan)]
         if watermark == ALWAYS or driven or self.free_forms or self.dimensions:
             return ALWAYS
-        found = [watermark + 1] if self.count_backs else []
+        found = [watermark + 1] if self.look_backs.timed else []
         if TIME in self.sets:
             found.append(self.sets[TIME].next_end(watermark))
         for number, window in self.discretizers:
@@ -349,11 +382,11 @@ class OrderedSlicer:
 
     def rows_until_due(self) -> int:
         """At least so many rows must come before a window that counts rows is complete."""
-        windows = self.sets.get(ROWS)
-        if windows is None:
+        counting = [s for m, s in self.sets.items() if m == ROWS] + self.look_backs.counting
+        if not counting:
             return NEVER
         seen = np.unique(np.append(self.keys.rows_seen, 0)).tolist()
-        return min(int(windows.next_end(n)) - n for n in seen)
+        return min(int(windows.next_end(n)) - n for windows in counting for n in seen)
 
     def start_giving(self, query: Query, last_time: int) -> None:
         """A window added while running is given from the first one on whose rows are all held, in whole slices.
@@ -366,6 +399,9 @@ class OrderedSlicer:
         self.keys.sealed[np.unique(table.slot)] = True
         if isinstance(window, SessionScan) and last_time > ALWAYS:
             self.keys.given_from[query.number] = last_time + int(window.gap) + 1
+        if isinstance(window, LookBack) and window.back != ROWS:
+            # all rows looked back to must have come since: nobody knows what was above the edge before
+            self.keys.given_from[query.number] = self.keys.last[self._dimension(window.back)].copy()
         if not isinstance(window, ContextFree):
             return
         alone = WindowSet(window.measure, [query])

@@ -83,7 +83,7 @@ class RowLane:
         released = self.buffer.release(watermark)
         if released is None:
             return []
-        bad = broken(released, self.live.dimensions, self.live.limits, self.live.keys)
+        bad = broken(released, self.live.columns, self.live.limits, self.live.keys)
         if bad:
             self.rejected += [(released.seq[mask], reason) for mask, reason in bad]
             released = released.take(np.flatnonzero(~np.any([mask for mask, _ in bad], axis=0)))
@@ -127,6 +127,8 @@ class RowLane:
 
     def _breaks_measure(self, rows: Rows, at: int, part: OrderedSlicer) -> bool:
         for d, name in enumerate(self.live.dimensions, start=1):
+            if name not in self.live.columns:
+                continue
             column = rows.columns[name]
             values = column.values
             value = values[at]
@@ -156,12 +158,13 @@ class RowLane:
 
     def add_window(self, query: Query, watermark: int) -> None:
         """Give this window too, from the first one on whose rows are all still held."""
-        name = query.window.measure.column
-        if name is not None and name not in self.live.dimensions:
-            raise QueryError(
-                f"window {query.label!r} is on the column {name!r}, which no window of this query is on: "
-                "slices don't know its values; start a new query with it"
-            )
+        for measure in query.window.measures:
+            if measure.dimension is not None and measure.dimension not in self.live.dimensions:
+                what = f"the column {measure.column!r}" if measure.column is not None else str(measure)
+                raise QueryError(
+                    f"window {query.label!r} is on {what}, which no window of this query is on: "
+                    "slices don't know its values; start a new query with it"
+                )
         if isinstance(query.window, SessionScan) and query.window.gap is None and self.last_time > ALWAYS:
             raise QueryError(
                 f"window {query.label!r}: a session with a gap by expression can't be added to a stream that has "

@@ -21,8 +21,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, Suppor
 from pyspark.sql.types import StructType
 
 from panes.errors import DataError
+from panes.runners.local.lines import CsvLines, JsonLines
 from panes.runners.local.rejects import Rejects
-from panes.runners.local.sockets import SocketSource, socket_source
+from panes.runners.local.sockets import SocketSource
 from panes.runners.spark.sources.folders import Rows, folder_for, read_rows, shares, write_table
 from panes.runners.spark.sources.register import register
 from panes.runners.spark.spark_types import arrow_schema, spark_schema, storable_schema
@@ -118,11 +119,12 @@ class Receiver:
 
     def __init__(self, options: dict[str, str], schema: pa.Schema, folder: Path, first: int) -> None:
         timeout = options.get("timeout")
-        self._source = socket_source(
+        csv = options["format"] == "csv"
+        self._source = SocketSource(
+            options["host"],
             int(options["port"]),
-            schema=schema,
-            host=options["host"],
-            format=options["format"],
+            CsvLines(schema.names, delimiter=options.get("delimiter", ",")) if csv else JsonLines(),
+            schema,
             wait=float(options["wait"]),
             timeout=float(timeout) if timeout else None,
         )

@@ -21,6 +21,10 @@ class Job:
     late: bool = False  # late rows too
     key_groups: int = 16
     restore: tuple[bytes, ...] = ()
+    #: the frame has its watermark already, one for each of the streams that it is merged of
+    marked: bool = False
+    #: the results are rows of another query
+    inside: bool = False
     #: frames by the name of the strategy that was tried: trying is building, and needs doing once
     built: dict[str, DataFrame] = field(default_factory=dict, compare=False, repr=False)
 

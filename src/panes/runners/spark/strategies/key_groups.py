@@ -6,6 +6,7 @@ operator of their group (processor.py). Results travel packed too and are unpack
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -31,8 +32,10 @@ from panes.runners.spark.strategies.card import Job, Strategy
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: The name under which Spark reports what the operators of a micro-batch did.
+#: The name under which Spark reports what the operators of a micro-batch did. Those inside of another query have a
+#: number after it, since Spark wants a name of its own for each.
 OBSERVED = "panes"
+_numbers = itertools.count(1)
 _INITIAL = "panes_group int, panes_snapshot binary"
 
 
@@ -67,7 +70,7 @@ def _streaming(job: Job) -> DataFrame:
         # rows that are left out don't move the watermark, so they leave before it is taken
         rows, stream = rows.mapInArrow(Chosen(stream), rows.schema), replace(stream, where=())
     # the watermark is kept by Spark from here on; its column has served
-    frame = time.with_watermark(rows, stream).select(needed)
+    frame = rows if job.marked else time.with_watermark(rows, stream).select(needed)
     packed = frame.mapInArrow(Packer(stream, query.columns, job.key_groups), PACKED)
     given = packed.groupBy("panes_group").transformWithStateInPandas(
         GroupProcessor(query, time, job.key_groups, keep_late=job.late),
@@ -77,7 +80,7 @@ def _streaming(job: Job) -> DataFrame:
         initialState=_initial_state(job, query, labels),
     )
     counted = given.observe(
-        OBSERVED,
+        f"{OBSERVED}_{next(_numbers)}" if job.inside else OBSERVED,
         F.coalesce(F.sum("rows"), F.lit(0)).alias("rows"),
         F.coalesce(F.sum("rows_late"), F.lit(0)).alias("rows_late"),
         F.coalesce(F.sum("results_given"), F.lit(0)).alias("results"),

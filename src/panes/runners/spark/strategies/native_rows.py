@@ -15,17 +15,15 @@ from panes.errors import QueryError
 from panes.plan.query import QueryPlan
 from panes.runners.spark.columns import ColumnBuilder, NoColumn
 from panes.runners.spark.group_operator import GroupQuery, used_columns
-from panes.runners.spark.spark_types import arrow_schema, spark_schema, spark_type, storable, storable_schema
+from panes.runners.spark.row_columns import RowColumns, named, nullable
+from panes.runners.spark.spark_types import spark_schema, spark_type, storable, storable_schema
 from panes.runners.spark.strategies.card import Job
 from panes.runners.spark.strategies.native_aggregates import ORDER, TIME, Native, Part, native_aggregate
 from panes.runners.spark.strategies.native_windows import TIME_LIMIT, label_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
-
-_ANSI, _ZONE = "spark.sql.ansi.enabled", "spark.sql.session.timeZone"
-_UTC = ("UTC", "Etc/UTC", "GMT", "Etc/GMT", "Z", "Zulu", "Etc/Zulu", "UCT", "Etc/UCT", "+00:00", "+0")
 
 
 class NativeQuery:
@@ -36,6 +34,7 @@ class NativeQuery:
         self.plan: QueryPlan = job.plan
         self.stream = job.plan.stream
         self.keys = [f"k{i}" for i in range(len(self.stream.keys))]
+        self._rows = RowColumns(self.stream, job.frame)
         self._inputs = {text: f"x{i}" for i, text in enumerate(job.plan.aggregation.inputs)}
 
     @cached_property
@@ -66,25 +65,12 @@ class NativeQuery:
 
     def filtered(self) -> DataFrame:
         """The rows that `where` keeps."""
-        frame, builder = self.job.frame, self._builder
-        for condition in self.stream.where:
-            frame = frame.filter(builder.column(condition.scalars.wanted[condition.text]))
-        return frame
-
-    @property
-    def _builder(self) -> ColumnBuilder:
-        schema, frame = self.stream.schema, self.job.frame.schema
-
-        def find(name: str) -> Column:
-            wanted = spark_type(storable(schema.field(name).type))
-            return _named(name) if frame[name].dataType == wanted else _named(name).cast(wanted)
-
-        return ColumnBuilder(schema, find)
+        return self._rows.filtered()
 
     def arguments(self) -> list[Column]:
         """Keys and arguments of aggregates, under their names inside."""
-        builder = self._builder
-        keys = [_named(key).alias(name) for key, name in zip(self.stream.keys, self.keys)]
+        builder = self._rows.builder
+        keys = [named(key).alias(name) for key, name in zip(self.stream.keys, self.keys)]
         inputs = self.plan.aggregation.inputs
         return keys + [builder.column(inputs[text]).alias(name) for text, name in self._inputs.items()]
 
@@ -92,7 +78,7 @@ class NativeQuery:
         """Rows with a usable time, as numbers: microseconds, or the ticks of an integer column."""
         from pyspark.sql import functions as F
 
-        time = _named(self.stream.time)
+        time = named(self.stream.time)
         number = time.cast("bigint") if self.stream.domain.integer else F.unix_micros(time.cast("timestamp"))
         columns = [*self.arguments(), number.alias(TIME)]
         if self.ordered:
@@ -132,7 +118,7 @@ class NativeQuery:
             "void": F.lit(False),
             **{name: builder.column(e) for name, e in self.plan.aggregation.outputs.items()},
         }
-        return _nullable(frame.select(*(found[f.name].cast(f.dataType).alias(f.name) for f in self.schema)))
+        return nullable(frame.select(*(found[f.name].cast(f.dataType).alias(f.name) for f in self.schema)))
 
     @cached_property
     def schema(self) -> StructType:
@@ -154,65 +140,12 @@ class NativeQuery:
             raise NoColumn("it can't start from a snapshot: its state is Spark's own")
         if self.plan.emit_empty:
             raise NoColumn("windows without rows (emit_empty) are not known to Spark")
-        self._check_columns()
-        self._check_session()
-
-    def _check_columns(self) -> None:
-        """Columns must come in the types that the plan counts on."""
-        expressions = [e for c in self.stream.where for e in c.scalars.wanted.values()]
-        expressions += self.plan.aggregation.inputs.values()
-        read = {self.stream.time, *self.stream.keys, *(c for e in expressions for c in e.columns)}
-        given = arrow_schema(self.job.frame.select(*(_named(n) for n in read)).schema)
-        for name in read:
-            there, wanted = given.field(name).type, self.stream.schema.field(name).type
-            if name == self.stream.time and pa.types.is_integer(there) and pa.types.is_integer(wanted):
-                continue
-            if pa.types.is_timestamp(there) and pa.types.is_timestamp(wanted) and bool(there.tz) != bool(wanted.tz):
-                self._check_zone()
-                there = storable(wanted)
-            if storable(there) != storable(wanted):
-                raise NoColumn(
-                    f"column {name!r} is {there} and is read as {wanted}, which Spark would do in another way"
-                )
-            if self.job.frame.schema[name].dataType.simpleString().startswith("string collate"):
-                raise NoColumn(f"column {name!r} has a collation, which the embedded engine does not know")
-
-    def _check_session(self) -> None:
-        domain = self.stream.domain
-        if not domain.integer and domain.tz is None:
-            self._check_zone()
         inputs, outputs = self.plan.aggregation.inputs, self.plan.aggregation.outputs
+        self._rows.check(inputs.values(), also=(self.stream.time, *self.stream.keys))
+        if not self.stream.domain.integer and self.stream.domain.tz is None:
+            self._rows.check_zone()
         if self.stream.where or any(e.column is None for e in (*inputs.values(), *outputs.values())):
-            for problem in session_problems(self.job.frame.sparkSession):
-                raise NoColumn(problem)
-
-    def _check_zone(self) -> None:
-        """Times with and without a zone can stand for each other only in UTC."""
-        for problem in session_problems(self.job.frame.sparkSession):
-            if _ZONE in problem:
-                raise NoColumn(problem)
-
-
-def session_problems(session: SparkSession) -> list[str]:
-    """Settings with which Spark computes expressions, or reads times without a zone, in another way."""
-    problems = []
-    zone = str(session.conf.get(_ZONE, "UTC"))
-    if zone not in _UTC:
-        problems.append(f"{_ZONE} is {zone}, and Panes reads times in UTC")
-    if str(session.conf.get(_ANSI, "true")).lower() != "true":
-        problems.append(f"{_ANSI} is false, so integers that overflow give wrong numbers instead of an error")
-    return problems
-
-
-def _nullable(frame: DataFrame) -> DataFrame:
-    """The same columns, all said to be null perhaps, as they are in every strategy; Spark sees that they are not."""
-    from pyspark.sql import functions as F
-
-    there = {f.name for f in frame.schema if not f.nullable}
-    columns = [_named(name) for name in frame.columns]
-    return frame.select(
-        *(F.when(c.isNotNull(), c).alias(n) if n in there else c for n, c in zip(frame.columns, columns))
-    )
+            self._rows.check_session()
 
 
 def built(name: str, build: Callable[[Job], DataFrame], job: Job) -> DataFrame:
@@ -233,9 +166,3 @@ def refusal(name: str, build: Callable[[Job], DataFrame], job: Job) -> str | Non
     except AnalysisException as error:
         return f"Spark does not accept it: {str(error).splitlines()[0]}"
     return None
-
-
-def _named(name: str) -> Column:
-    from pyspark.sql import functions as F
-
-    return F.col("`" + name.replace("`", "``") + "`")

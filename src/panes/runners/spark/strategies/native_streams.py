@@ -32,6 +32,8 @@ class StreamClock:
         from pyspark.sql import functions as F
 
         query = self._query
+        if query.job.marked:
+            raise NoColumn("several streams are merged, each with a watermark of its own")
         frame = query.filtered()
         if self.integer:
             # these get a stand-in time, which has no room for more

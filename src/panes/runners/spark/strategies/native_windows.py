@@ -50,6 +50,8 @@ class Ends:
 
     @classmethod
     def of(cls, number: int, window: Bound, scale: Scale) -> Ends:
+        if window.changes_only:
+            raise NoColumn("it is given only when its rows have changed, which is known window after window")
         if isinstance(window, Periodic) and window.measure == TIME:
             size, slide, offset = (scale.count(n) for n in (window.size, window.slide, window.offset))
             return cls(number, slide, (offset + size) % slide, size, offset % slide, 1)

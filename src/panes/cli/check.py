@@ -1,0 +1,116 @@
+"""`panes check`: all errors of CQL files at once, for people, editors and CI."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from panes.cli.programs import FAILED, read_file
+
+if TYPE_CHECKING:
+    from panes.cql.errors import CqlError
+    from panes.cql.parse import Located
+    from panes.cql.tree import Name
+
+#: Where a text names something that a statement makes.
+_MADE = re.compile(r"\b(?:create\s+(?:stream|schema)|insert\s+into)\s+(`[^`]+`|\w+)", re.IGNORECASE)
+
+
+def check(
+    files: Annotated[list[str], typer.Argument(metavar="FILE", help="CQL files; - is stdin.")],
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON array on stdout, for editors.")] = False,
+) -> None:
+    """Tell all errors of CQL files at once.
+
+    Reads every statement, finds its names and checks its types and rules. Nothing is run and no data is
+    opened, so it works where the data is not. The exit code is 1 if there are errors, else 0.
+
+    \b
+    Examples:
+        panes check app.cql
+        panes check --json - < app.cql
+
+    An error in text begins with file:line:column; in JSON it has file, line, column, end_line, end_column,
+    message and hints. Lines and columns are counted from 1; the end is one place after the last character.
+    """
+    found = []
+    for file in files:
+        program = read_file(file)
+        found += [(program.name, error) for error in find_errors(program.text)]
+    if as_json:
+        typer.echo(json.dumps([as_data(name, error) for name, error in found], ensure_ascii=False, indent=2))
+    else:
+        for name, error in found:
+            typer.echo(as_text(name, error), err=True)
+    if found:
+        raise typer.Exit(FAILED)
+
+
+def find_errors(text: str) -> list[CqlError]:
+    """All errors of a program in the order of the text, but not those that follow from others."""
+    from panes.cql.parse import parse_all
+    from panes.cql.session import Session
+    from panes.errors import QueryError
+
+    session = Session()
+    statements, unread = parse_all(text)
+    failed: list[tuple[Located, CqlError]] = []
+    for located in statements:
+        try:
+            session.check(located)
+        except QueryError as error:
+            failed.append((located, _placed(error, located)))
+    catalog = session.catalog
+    known = {name.lower() for name in (*catalog.streams.names, *catalog.schemas.names)}
+    missing = {name.strip("`").lower() for name in _MADE.findall(text)} - known
+    found: list[CqlError] = [*unread, *(error for located, error in failed if not _follows(located, error, missing))]
+    return sorted(found, key=lambda error: error.span.start if error.span else 0)
+
+
+def _placed(error: Exception, located: Located) -> CqlError:
+    """The error with a place: that of its statement if it has none of its own."""
+    from panes.cql.errors import CqlError
+
+    if isinstance(error, CqlError):
+        if error.span is not None:
+            return error
+        return CqlError(error.short, text=located.text, span=located.span, hints=error.hints)
+    return CqlError(str(error), text=located.text, span=located.span)
+
+
+def _follows(located: Located, error: CqlError, missing: set[str]) -> bool:
+    """Whether an error is about a name that is only unknown because what makes it has an error of its own."""
+    span = error.span
+    if span is None or located.text[span.start : span.end].strip("`").lower() not in missing:
+        return False
+    return all(name.span != span for name in _made_by(located.statement))
+
+
+def _made_by(statement: Any) -> list[Name]:
+    from panes.cql import tree
+
+    if isinstance(statement, tree.CreateSchema | tree.CreateStream):
+        return [statement.name]
+    if isinstance(statement, tree.Insert):
+        return [statement.target]
+    return [c.target for c in statement.clauses] if isinstance(statement, tree.Split) else []
+
+
+def as_text(name: str, error: CqlError) -> str:
+    """`app.cql:3:14: there is no stream 'a'`, then the line with the piece underlined, and hints."""
+    below = str(error).splitlines()[1:]
+    place = f"{name}:{error.span.line}:{error.span.column}" if error.span else name
+    return "\n".join([f"{place}: {error.short}", *below])
+
+
+def as_data(name: str, error: CqlError) -> dict[str, Any]:
+    from panes.cql.errors import span_at
+
+    data: dict[str, Any] = {"file": name, "line": 1, "column": 1, "end_line": 1, "end_column": 1}
+    if error.span is not None:
+        end = span_at(error.text or "", error.span.end, error.span.end)
+        data |= {"line": error.span.line, "column": error.span.column, "end_line": end.line, "end_column": end.column}
+    return data | {"message": error.short, "hints": list(error.hints)}

@@ -1,0 +1,108 @@
+"""Results on a terminal while queries run: the newest rows of each in a table that changes, and how far it is.
+
+When a query has ended its table stays on the screen, whole if it is short, else its first and last rows.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from time import monotonic
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from panes.cli.cells import right_aligned, row_cells
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from rich.console import Console
+
+
+class Seen:
+    """The rows of one query that may still be shown."""
+
+    def __init__(self, title: str, schema: pa.Schema, most: int | None) -> None:
+        self.title = title
+        self.names = schema.names
+        self.right = right_aligned(schema)
+        self.rows = 0
+        self.facts = ""
+        self.began = monotonic()
+        half = None if most is None else max(1, most // 2)
+        self._head: list[list[str]] = []
+        self._tail: deque[list[str]] = deque(maxlen=half)
+        self._half = half
+
+    def add(self, table: pa.Table) -> None:
+        self.rows += table.num_rows
+        if self._half is not None and len(self._head) >= self._half:
+            table = table.slice(max(0, table.num_rows - self._half))  # the others are never shown
+        elif self._half is not None and table.num_rows > 4 * self._half:
+            import pyarrow as pa
+
+            table = pa.concat_tables([table.slice(0, self._half), table.slice(table.num_rows - self._half)])
+        for row in row_cells(table):
+            if self._half is not None and len(self._head) < self._half:
+                self._head.append(row)
+            else:
+                self._tail.append(row)
+
+    def newest(self, count: int) -> list[list[str]]:
+        return [*self._head, *self._tail][-count:]
+
+    def whole(self) -> tuple[list[list[str]], list[list[str]], int]:
+        """First rows, last rows, and how many are between them."""
+        return self._head, list(self._tail), self.rows - len(self._head) - len(self._tail)
+
+
+class LiveTables:
+    """Shows queries on a console while they run; a context manager."""
+
+    def __init__(self, console: Console, seen: Sequence[Seen]) -> None:
+        from rich.live import Live
+
+        self._console = console
+        self._seen = seen
+        self._live = Live(self, console=console, refresh_per_second=8, transient=True)
+
+    def __enter__(self) -> LiveTables:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+        for seen in self._seen:
+            if error is None or seen.rows or isinstance(error, KeyboardInterrupt):
+                self._console.print(final(seen))
+
+    def __rich__(self) -> Any:
+        """The tables as they are now: as many of the newest rows as fit the screen."""
+        from rich.console import Group
+
+        room = max(3, self._console.height // max(1, len(self._seen)) - 6)
+        return Group(*(_table(s, s.newest(room), s.facts or "waiting for the first rows") for s in self._seen))
+
+
+def final(seen: Seen) -> Any:
+    """The table of a query that has ended."""
+    head, tail, between = seen.whole()
+    rows = [*head, *([["..."] * len(seen.names)] if between else []), *tail]
+    took = f"{monotonic() - seen.began:,.1f} s"
+    return _table(seen, rows, f"{seen.rows:,} row{'' if seen.rows == 1 else 's'} in {took}")
+
+
+def _table(seen: Seen, rows: list[list[str]], said: str) -> Any:
+    from rich import box
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD)
+    for name, right in zip(seen.names, seen.right):
+        table.add_column(Text(name), justify="right" if right else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    title = [Text(seen.title, style="bold", overflow="ellipsis", no_wrap=True)] if seen.title else []
+    return Group(*title, table, Text(f" {said}", style="dim"))

@@ -1,0 +1,197 @@
+"""A select over windows: keys before the windows, aggregates in them, then HAVING, ORDER BY and the columns.
+
+What is not "aggregates per key" becomes a relation: the rows of each window themselves, groups inside of one
+window (PARTITIONED BY), DISTINCT and LIMIT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from panes.composed import merge
+from panes.cql.compile_windows import window_label, window_of
+from panes.cql.expressions import aggregates_in, replace_nodes, text_of
+from panes.cql.names import Names
+from panes.cql.resolved import Input, Order, Output, ResolvedSelect
+from panes.cql.timing import same_for_parts, time_of
+from panes.plan.expressions import column_node
+from panes.plan.steps import RESERVED
+from panes.query import Query
+from panes.stream import Stream, WindowedStream
+
+if TYPE_CHECKING:
+    from panes.cql.compile import Built, Compiler
+
+
+def compile_windowed(compiler: Compiler, query: ResolvedSelect) -> Built:
+    source = query.source
+    assert isinstance(source, Input)
+    predicates = {None if w.where is None else text_of(w.where) for w in source.windows}
+    if len(predicates) > 1:
+        return _one_by_one(compiler, query, source)
+    time = time_of(source)
+    rows = compiler.stream(source, time)
+    for condition in (query.where, source.windows[0].where):
+        if condition is not None:
+            rows = rows.where(text_of(condition))
+    keys, rows = _keyed(rows, query, source)
+    windows: dict[str, Any] = {
+        window_label(w, i): window_of(w, time, query.model) for i, w in enumerate(source.windows)
+    }
+    windowed = rows.window(**windows)
+    if query.aggregated and not query.distinct and query.limit is None and not _inside(query, source):
+        return _aggregated(windowed, query, keys)
+    return relation(windowed, query)
+
+
+def _inside(query: ResolvedSelect, source: Input) -> bool:
+    """Whether PARTITIONED BY makes groups that are not windows of their own: not on time, where it is the same.
+
+    DISTINCT and LIMIT are over all groups of a window, and models look at all of its rows.
+    """
+    whole = query.distinct or query.limit is not None or query.model in ("time", "batch")
+    return bool(query.parts) and (whole or not all(same_for_parts(w) for w in source.windows))
+
+
+def _keyed(rows: Stream, query: ResolvedSelect, source: Input) -> tuple[dict[str, str], Stream]:
+    """The stream with windows kept apart by GROUP BY; what was written for a key -> the column that holds it."""
+    keys: dict[str, str] = {}
+    computed: dict[str, str] = {}
+    for place, key in enumerate(query.keys):
+        if isinstance(key.tree, exp.Column):
+            keys[text_of(key.tree)] = key.tree.name
+        else:
+            name = _free(f"key_{place}", rows)
+            computed[name] = text_of(key.tree)
+            keys[text_of(key.tree)] = name
+    if query.aggregated and not _inside(query, source):
+        keys |= {text_of(column_node(part)): part for part in query.parts}
+    if computed:
+        rows = rows.with_columns(**computed)
+    chosen = list(dict.fromkeys(keys.values()))
+    if rows._plan.time in chosen:
+        # a key that is the time as well: its values are a column of their own
+        copy = _free("key_time", rows)
+        rows = rows.with_columns(**{copy: text_of(column_node(rows._plan.time))})
+        keys = {k: copy if v == rows._plan.time else v for k, v in keys.items()}
+        chosen = list(dict.fromkeys(keys.values()))
+    return keys, rows.key_by(*chosen) if chosen else rows
+
+
+def _free(name: str, rows: Stream) -> str:
+    """A name that no column has."""
+    while name in rows._plan.scope.names:
+        name += "_"
+    return name
+
+
+def _aggregated(windowed: WindowedStream, query: ResolvedSelect, keys: dict[str, str]) -> Query:
+    """Aggregates per key and window, then what is computed from them."""
+    aggregates: dict[str, str] = {}
+    names: dict[str, str] = {}
+
+    def name_for(call: exp.Expr, wanted: str | None) -> str:
+        text = text_of(call)
+        if text not in names:
+            taken = {*aggregates, *keys.values(), *RESERVED}
+            names[text] = wanted if wanted is not None and wanted not in taken else f"agg_{len(names)}"
+            aggregates[names[text]] = text
+        return names[text]
+
+    for output in query.outputs:  # single aggregates keep the name of their column
+        if aggregates_in(output.tree) == [output.tree]:
+            name_for(output.tree, output.name)
+
+    def over_results(tree: exp.Expr) -> str:
+        def change(node: exp.Expr) -> exp.Expr | None:
+            text = text_of(node)
+            if text in keys:
+                return column_node(keys[text])
+            if aggregates_in(node) == [node]:
+                return column_node(name_for(node, None))
+            return None
+
+        return text_of(replace_nodes(tree, change))
+
+    outputs = {o.name: over_results(o.tree) for o in query.outputs}
+    having = None if query.having is None else over_results(query.having)
+    order = [_ordered_text(o, over_results(o.tree)) for o in query.order_by]
+    made = windowed.agg(**(aggregates or {"agg_0": "count(*)"}))
+    if having is not None:
+        made = made.where(having)
+    if order:
+        made = made.order_by(*order)
+    return made.select(**outputs)
+
+
+def _ordered_text(order: Order, text: str) -> str:
+    nulls = {None: "", True: " NULLS FIRST", False: " NULLS LAST"}[order.nulls_first]
+    return f"{text} {'DESC' if order.descending else 'ASC'}{nulls}"
+
+
+def ordered(order: Order) -> exp.Ordered:
+    """What a relation is ordered by; without a word on nulls they are the smallest values."""
+    first = order.nulls_first if order.nulls_first is not None else not order.descending
+    return exp.Ordered(this=order.tree, desc=order.descending, nulls_first=first)
+
+
+def group_trees(query: ResolvedSelect, names: Names) -> list[exp.Expr]:
+    """What the rows of a window are grouped by where it is a relation: GROUP BY and PARTITIONED BY."""
+    if not query.aggregated:
+        return []
+    parts = [names.node(names.find(part)) for part in query.parts]
+    return list({text_of(tree): tree for tree in [*(k.tree for k in query.keys), *parts]}.values())
+
+
+def relation(windowed: WindowedStream, query: ResolvedSelect) -> Query:
+    """The rows of each window as a relation."""
+    shown = inner_names(query, windowed._stream._plan.keys)
+    made = windowed.relation(
+        entries_of(query, shown),
+        group_by=group_trees(query, Names.of(query.source)),
+        having=query.having,
+        order_by=[ordered(o) for o in query.order_by],
+        limit=query.limit,
+        distinct=query.distinct,
+    )
+    return only(made, shown)
+
+
+def inner_names(query: ResolvedSelect, keys: Sequence[str] = ()) -> dict[str, str]:
+    """Column of the result -> its name in the relation: another one where that name means something else there."""
+    own = {c.name for i in Names.of(query.source).inputs for c in i.columns}
+
+    def name(place: int, output: Output) -> str:
+        itself = isinstance(output.tree, exp.Column) and output.tree.name == output.name
+        if output.name in RESERVED:
+            return output.name if itself and output.name not in own else f"out_{place}"
+        return output.name if itself or output.name not in own.union(keys) else f"out_{place}"
+
+    return {o.name: name(place, o) for place, o in enumerate(query.outputs)}
+
+
+def entries_of(query: ResolvedSelect, shown: dict[str, str]) -> dict[str, exp.Expr]:
+    """What the relation computes: all but the columns that windows have anyway."""
+    found = {shown[o.name]: o.tree for o in query.outputs if shown[o.name] not in RESERVED}
+    return found or {"out": exp.Literal.number(1)}
+
+
+def only(made: Query, shown: dict[str, str]) -> Query:
+    """The columns that were selected, and no others."""
+    if all(name == inner for name, inner in shown.items()):
+        return made.select(*shown)
+    return made.select(**{name: text_of(column_node(inner)) for name, inner in shown.items()})
+
+
+def _one_by_one(compiler: Compiler, query: ResolvedSelect, source: Input) -> Stream:
+    """Windows that see different rows: a query each, and their results as one stream."""
+    made = []
+    for window in source.windows:
+        part = compile_windowed(compiler, replace(query, source=replace(source, windows=(window,))))
+        assert isinstance(part, Query)
+        made.append(part.stream())
+    return merge(*made)

@@ -1,0 +1,110 @@
+"""Resolved statements and catalog entries in words, for EXPLAIN, SHOW and DESCRIBE."""
+
+from __future__ import annotations
+
+from panes.cql.catalog import Catalog, SchemaEntry, StreamEntry
+from panes.cql.expressions import text_of
+from panes.cql.given import given_stream
+from panes.cql.printing import part_text
+from panes.cql.resolved import Input, Joined, Resolved, ResolvedMerge, ResolvedQuery, ResolvedSink, Source
+from panes.cql.timing import known_time, time_of
+from panes.cql.tree import FileSource, NamedSource, SocketSource
+
+
+def describe(name: str, catalog: Catalog) -> tuple[tuple[str, str, str], ...] | None:
+    """Columns of a stream or schema, with what is known of each."""
+    entry = catalog.streams.find(name) or given_stream(catalog, name)
+    if entry is None:
+        schema = catalog.schemas.find(name)
+        return None if schema is None else tuple((c.name, str(c.type), "") for c in schema.columns)
+    time = known_time(entry)
+    return tuple((c.name, str(c.type), "event time" if c.name == time else "") for c in entry.columns)
+
+
+def source_text(entry: StreamEntry) -> str:
+    """Where a stream's rows come from."""
+    source = entry.source
+    if isinstance(source, FileSource):
+        return f"file {source.path}"
+    if isinstance(source, SocketSource):
+        return f"socket {source.host}:{source.port}"
+    if isinstance(source, NamedSource):
+        return f"data {source.name}"
+    if entry.query is None:
+        return "none yet"
+    from panes.cql.resolve import streams_of
+
+    return f"derived from {', '.join(dict.fromkeys(s.name for s in streams_of(entry.query)))}"
+
+
+def resolved_text(resolved: Resolved) -> str:
+    """What `resolve` found, line by line."""
+    if isinstance(resolved, SchemaEntry):
+        return f"schema {resolved.name} ({', '.join(map(str, resolved.columns))})"
+    if isinstance(resolved, tuple):
+        return "\n".join(map(resolved_text, resolved))
+    if isinstance(resolved, StreamEntry):
+        head = f"stream {resolved.name} ({', '.join(map(str, resolved.columns))})"
+        if resolved.query is None:
+            return f"{head}\n  source {source_text(resolved)}"
+        return f"{head}\n{_indented(_query(resolved.query))}"
+    if isinstance(resolved, ResolvedSink):
+        return (
+            f"into {resolved.sink}{f' {resolved.path}' if resolved.path else ''}\n{_indented(_query(resolved.query))}"
+        )
+    return _query(resolved)
+
+
+def _query(query: ResolvedQuery) -> str:
+    if isinstance(query, ResolvedMerge):
+        return f"merge {', '.join(e.name for e in query.inputs)}"
+    lines = ["select", *(f"  {o.name} {o.type} = {text_of(o.tree)}" for o in query.outputs)]
+    lines.append("from")
+    lines.append(_indented(_source(query.source)))
+    for word, found in (
+        ("where", query.where),
+        ("having", query.having),
+    ):
+        if found is not None:
+            lines.append(f"{word} {text_of(found)}")
+    if query.keys:
+        lines.append(f"a window per {', '.join(text_of(k.tree) for k in query.keys)}")
+    if query.parts:
+        lines.append(f"groups inside of each window by {', '.join(query.parts)}")
+    for order in query.order_by:
+        lines.append(f"order by {text_of(order.tree)}{' descending' if order.descending else ''}")
+    if query.limit is not None:
+        lines.append(f"limit {query.limit}")
+    if query.distinct:
+        lines.append("distinct")
+    if query.model is not None:
+        lines.append(f"evaluated {query.model} driven")
+    return "\n".join(lines)
+
+
+def _source(source: Source) -> str:
+    if isinstance(source, Joined):
+        head = f"{source.kind} join"
+        if source.on is not None:
+            head += f" on {text_of(source.on)}"
+        if source.using:
+            head += f" using {', '.join(source.using)}"
+        return f"{head}\n{_indented(_source(source.left))}\n{_indented(_source(source.right))}"
+    lines = [f"{_named(source)}"]
+    if not isinstance(source.origin, StreamEntry):
+        lines.append(_indented(_query(source.origin)))
+    if source.windows:
+        lines.append(f"  time {time_of(source) or 'of arrival'}")
+        lines += [f"  window {part_text(w)}" for w in source.windows]
+    return "\n".join(lines)
+
+
+def _named(source: Input) -> str:
+    if not isinstance(source.origin, StreamEntry):
+        return f"subquery {source.alias}".rstrip()
+    name = source.origin.name
+    return f"stream {name}" if source.alias == name else f"stream {name} as {source.alias}"
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())

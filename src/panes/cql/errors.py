@@ -1,0 +1,120 @@
+"""What is wrong with a text: where, the piece underlined, and what would be right.
+
+Every error of the language is a `CqlError`, from the first sign that can't be read to the rule that a
+resolved query breaks:
+
+    line 1, column 15: there is no stream 'trdes'
+      SELECT a FROM trdes [SIZE 3]
+                    ^^^^^
+      did you mean 'trades'?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from sqlglot import exp
+
+from panes.cql.tree import Span
+from panes.errors import QueryError
+
+#: How much of a long line is shown around the piece that is underlined.
+_SHOWN = 100
+
+
+class CqlError(QueryError):
+    """Text that can't be read, or a statement that breaks a rule of the language.
+
+    `short` is the message alone; `span` is the piece of `text` that it is about; `hints` are the lines below
+    it: what was expected, the nearest name, the rule.
+
+    >>> print(CqlError("there is no stream 'b'", text="MERGE a, b", span=span_at("MERGE a, b", 9, 10)))
+    line 1, column 10: there is no stream 'b'
+      MERGE a, b
+               ^
+    """
+
+    def __init__(
+        self, short: str, *, text: str | None = None, span: Span | None = None, hints: Iterable[str] = ()
+    ) -> None:
+        self.short = short
+        self.text = text
+        self.span = span
+        self.hints = tuple(hint for hint in hints if hint)
+        super().__init__("\n".join(self._lines()))
+
+    def _lines(self) -> list[str]:
+        below = [f"  {hint}" for hint in self.hints]
+        if self.span is None:
+            return [self.short, *below]
+        first = f"line {self.span.line}, column {self.span.column}: {self.short}"
+        if self.text is None:
+            return [first, *below]
+        return [first, *underlined(self.text, self.span), *below]
+
+
+def span_at(text: str, start: int, end: int) -> Span:
+    """The span of text[start:end], with its line and column counted from 1."""
+    begin = text.rfind("\n", 0, start) + 1
+    return Span(start, end, text.count("\n", 0, start) + 1, start - begin + 1)
+
+
+class Lines:
+    """Makes many spans of one text, quickly if they come about in order."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        #: how far lines have been counted: a place, its line, and where that line begins
+        self._place, self._line, self._begin = 0, 1, 0
+
+    def span(self, start: int, end: int) -> Span:
+        if start < self._begin:
+            return span_at(self._text, start, end)
+        count = self._text.count("\n", self._place, start)
+        if count:
+            self._line += count
+            self._begin = self._text.rfind("\n", self._place, start) + 1
+        self._place = max(self._place, start)
+        return Span(start, end, self._line, start - self._begin + 1)
+
+
+def span_of(node: exp.Expr, text: str) -> Span | None:
+    """The piece of `text` that an expression was read from, as far as the parser has kept it.
+
+    From the first to the last name, function or literal in it.
+    """
+    places = [(n.meta["start"], n.meta["end"] + 1) for n in node.walk() if "start" in n.meta]
+    if not places:
+        return None
+    return span_at(text, min(start for start, _ in places), max(end for _, end in places))
+
+
+def underlined(text: str, span: Span) -> list[str]:
+    """The line of the text where `span` begins, and a line of ^ below the piece."""
+    begin = text.rfind("\n", 0, span.start) + 1
+    end = text.find("\n", begin)
+    line = text[begin:] if end < 0 else text[begin:end]
+    at = span.start - begin
+    length = max(1, min(span.end, begin + len(line)) - span.start)
+    left = max(0, at - _SHOWN // 2) if len(line) > _SHOWN else 0
+    piece = line[left : left + _SHOWN]
+    before, after = "..." if left else "", "..." if left + _SHOWN < len(line) else ""
+    marks = min(length, max(1, len(piece) - (at - left)))
+    shown = "".join(c if c.isprintable() else " " for c in piece)
+    return [f"  {before}{shown}{after}".rstrip(), "  " + " " * (len(before) + at - left) + "^" * marks]
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known name that `word` was probably meant to be, if there is one; case does not count."""
+    by_lower = {name.lower(): name for name in known}
+    if len(word) > 64:
+        return None
+    near = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.65)
+    return by_lower[near[0]] if near else None
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A hint with the nearest known name: "did you mean 'price'?", or nothing."""
+    name = nearest(word, known)
+    return f"did you mean {name!r}?" if name else ""

@@ -1,0 +1,198 @@
+"""Expressions: sqlglot reads them; here is what CQL leaves out, and what it orders otherwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.errors import ParseError
+from sqlglot.tokens import TokenType
+
+from panes.cql.arity import ARITY, arity_problem
+from panes.cql.dialect import BITWISE, SYNTAX
+from panes.cql.errors import CqlError, span_of
+from panes.cql.grammar.words import Stop, Words
+from panes.cql.lexing import MAX_NESTING, NESTING_RULE
+
+_OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
+_CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
+#: How deep a tree may be, which is how long a chain of operators may be.
+MAX_DEPTH = 300
+
+#: Functions for sqlglot, but written without brackets.
+_WITHOUT_BRACKETS = (exp.Case, exp.If, exp.Connector)
+_NOT_ALLOWED: dict[type[exp.Expr], str] = {
+    exp.Select: "a query inside of an expression",
+    exp.Subquery: "a query inside of an expression",
+    exp.Exists: "EXISTS",
+    exp.Window: "OVER (the windows of the stream take its place)",
+    exp.Bracket: "an element of a list or map",
+    exp.Array: "a list",
+    exp.Tuple: "a list of values",
+    exp.Alias: "AS inside of an expression",
+    exp.Lambda: "a function of its own",
+    exp.Placeholder: "a placeholder",
+    exp.Parameter: "a parameter",
+    exp.Order: "ORDER BY inside of a call",
+    exp.Kwarg: "a named argument",
+    exp.National: "N'...'",
+    exp.In: "IN without a list of values",
+    exp.Interval: "an interval that is no number and unit",
+    exp.Dot: "a field of what has none",
+    exp.DataTypeParam: "this parameter of a type",
+}
+
+
+class Expressions(Words):
+    def expression_here(self, what: str = "an expression") -> exp.Expr:
+        """Read an expression, up to what can't belong to it."""
+        first = self._curr
+        if not first:
+            self.fail_expecting(what)
+        tree: exp.Expr | None = self._parse_disjunction()
+        if tree is None:
+            self.fail_expecting(what)
+        self._check(tree, first)
+        return tree
+
+    def condition(self) -> exp.Expr:
+        return self.expression_here("a condition")
+
+    def _check(self, tree: exp.Expr, first: Any) -> None:
+        """Refuse syntax that is not CQL's, and trees that are too deep for those who walk them."""
+        stack = [(tree, 1, 0)]
+        while stack:
+            node, depth, brackets = stack.pop()
+            node.comments = None
+            if "start" in node.meta:
+                places = self.name_places if isinstance(node, exp.Identifier) else self.call_places
+                places.add(node.meta["start"])
+            if not _is_known(node):
+                self._refuse(node, first)
+            if depth > MAX_DEPTH:
+                self.fail(f"an expression may be {MAX_DEPTH} operators deep", token=first)
+            if isinstance(node, exp.Trim) and node.text("position") == "BOTH" and not node.expression:
+                node.set("position", None)
+            # sqlglot puts some operands in parentheses that have none in the text
+            brackets += isinstance(node, exp.Paren | exp.Func | exp.In) and not isinstance(node, _WITHOUT_BRACKETS)
+            if brackets > MAX_NESTING:
+                self.fail("this is nested too deeply", NESTING_RULE, token=first)
+            stack.extend((child, depth + 1, brackets) for child in node.iter_expressions())
+
+    def _refuse(self, node: exp.Expr, first: Any) -> None:
+        what = _NOT_ALLOWED.get(type(node), "this kind of expression")
+        span = span_of(node, self._whole) or self.span(first)
+        raise Stop(CqlError(f"{what} can't be used here", text=self._whole, span=span))
+
+    # --- overrides of sqlglot's parser --------------------------------------------------------------------
+
+    def _parse_type(self, parse_interval: bool = True, fallback_to_identifier: bool = False) -> Any:
+        # names of types are names of columns or functions unless text follows: TIMESTAMP '2015-01-01 12:00:00';
+        # to try both, as sqlglot does, takes exponential time for int(int(int(...
+        kind, following = self._curr.token_type, self._next.token_type
+        if kind == TokenType.INTERVAL:
+            if following not in (TokenType.STRING, TokenType.NUMBER):
+                return self._parse_column()
+        elif kind in self.TYPE_TOKENS and following != TokenType.STRING:
+            return self._parse_column()
+        return super()._parse_type(parse_interval, fallback_to_identifier)
+
+    def _parse_function_call(self, *args: Any, **kwargs: Any) -> Any:
+        """A call with the right number of arguments, which sqlglot's builders of functions don't look at."""
+        first = self._curr
+        if first.text.lower() in ARITY and self._next.token_type == TokenType.L_PAREN:
+            problem = arity_problem(first.text, self._count_arguments(self._index + 2))
+            if problem:
+                self.fail(problem, token=first)
+        try:
+            return super()._parse_function_call(*args, **kwargs)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            if isinstance(error, ParseError):
+                raise
+            self.fail(f"{first.text} can't take these arguments", token=first)
+
+    def _count_arguments(self, place: int) -> int:
+        """How many arguments stand between the parenthesis before `place` and the one that closes it."""
+        if self._tokens[place].token_type == TokenType.R_PAREN:
+            return 0
+        depth, commas = 0, 0
+        for token in self._tokens[place:]:
+            kind = token.token_type
+            if kind in _OPENING:
+                depth += 1
+            elif kind in _CLOSING:
+                if depth == 0:
+                    break
+                depth -= 1
+            commas += kind == TokenType.COMMA and depth == 0
+        return commas + 1
+
+    def _parse_bitwise(self) -> Any:
+        """Shifts before & before ^ before |, as Spark SQL has it; sqlglot reads them all from left to right.
+
+        Operands of mixed operators are put in parentheses, because engines differ here.
+        """
+        operands, operators = [self._parse_term()], []
+        while True:
+            kind = self._bitwise_operator()
+            if kind is None:
+                break
+            operators.append(kind)
+            operands.append(self._operand())
+        return _by_level(operands, operators) if operators else operands[0]
+
+    def _bitwise_operator(self) -> type[exp.Expr] | None:
+        if self._match(TokenType.DPIPE):
+            return exp.DPipe
+        if self._match_pair(TokenType.LT, TokenType.LT):
+            return exp.BitwiseLeftShift
+        if self._match_pair(TokenType.GT, TokenType.GT):
+            return exp.BitwiseRightShift
+        if self._match_set(self.BITWISE):
+            kind: type[exp.Expr] = self.BITWISE[self._prev.token_type]
+            return kind
+        return None
+
+    def _operand(self) -> exp.Expr:
+        operand: exp.Expr | None = self._parse_term()
+        if operand is None:
+            self.fail_expecting("an expression")
+        return operand
+
+
+def _is_known(node: exp.Expr) -> bool:
+    if isinstance(node, exp.In):
+        return bool(node.expressions)
+    if isinstance(node, exp.DataTypeParam):
+        return not node.expression
+    if isinstance(node, exp.Interval):
+        return isinstance(node.this, exp.Literal)
+    if isinstance(node, exp.Dot):
+        return isinstance(node.this, exp.Column | exp.Dot | exp.Func | exp.Paren)
+    return type(node) in SYNTAX
+
+
+def _by_level(operands: list[Any], operators: list[type[exp.Expr]]) -> exp.Expr:
+    for level in BITWISE:
+        left, kept = operands[:1], []
+        for kind, operand in zip(operators, operands[1:], strict=True):
+            if kind in level:
+                left[-1] = _joined(kind, left[-1], operand)
+            else:
+                left.append(operand)
+                kept.append(kind)
+        operands, operators = left, kept
+    tree: exp.Expr = operands[0]
+    return tree
+
+
+def _joined(kind: type[exp.Expr], left: Any, right: Any) -> exp.Expr:
+    left = left if type(left) is kind else _apart(left)
+    if kind is exp.DPipe:
+        return exp.DPipe(this=left, expression=_apart(right), safe=True)
+    return kind(this=left, expression=_apart(right))
+
+
+def _apart(operand: Any) -> Any:
+    levels = tuple(kind for level in BITWISE for kind in level)
+    return exp.Paren(this=operand) if isinstance(operand, levels) else operand

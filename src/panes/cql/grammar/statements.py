@@ -1,0 +1,261 @@
+"""Statements: CREATE, INSERT, splits, and questions about the session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from sqlglot.tokens import Token, TokenType
+
+from panes.cql.grammar.queries import Queries
+from panes.cql.tree import (
+    Attribute,
+    Attributes,
+    CreateSchema,
+    CreateStream,
+    Describe,
+    Drop,
+    Explain,
+    FileSource,
+    Insert,
+    InsertSink,
+    Name,
+    NamedSource,
+    RawSource,
+    Show,
+    SocketSource,
+    Split,
+    SplitClause,
+    Statement,
+    Watermark,
+)
+
+PHASES = ("PARSE", "REWRITE", "RESOLVE", "COMPILE")
+_SHOWN = ("STREAMS", "SCHEMAS", "QUERIES")
+_DROPPED = ("STREAM", "SCHEMA", "QUERY")
+#: Words that may follow the name of a stream that is made, so that they are no schema.
+_STREAM_PARTS = ("AS", "SOURCE", "WATERMARK", "LATENESS")
+
+
+class Statements(Queries):
+    """The whole grammar. `statement` reads one statement, which must be all that `tokens` hold."""
+
+    def whole(self, tokens: list[Token]) -> Statement:
+        self.open(tokens)
+        self.could_follow = ()
+        statement = self._statement()
+        self._expect_end()
+        return statement
+
+    def more_of(self, split: Split, tokens: list[Token]) -> Split:
+        """`split` with the clauses of a piece behind its semicolon."""
+        self.open(tokens)
+        clauses = self._split_clauses()
+        self._expect_end()
+        return replace(split, clauses=(*split.clauses, *clauses))
+
+    def _expect_end(self) -> None:
+        if self._curr:
+            self.fail_expecting(*self.could_follow, "';'")
+
+    def _statement(self) -> Statement:
+        readers: dict[str, Callable[[], Statement]] = {
+            "CREATE": self._create,
+            "SELECT": self.select,
+            "MERGE": self.merge,
+            "INSERT": self._insert,
+            "ON": self._split,
+            "EXPLAIN": self._explain,
+            "SHOW": self._show,
+            "DESCRIBE": self._describe,
+            "DESC": self._describe,
+            "DROP": self._drop,
+        }
+        for word, read in readers.items():
+            if self.at(word):
+                return read()
+        if self._curr.token_type == TokenType.L_PAREN:
+            return self.query()
+        return self.fail_expecting(*(word for word in readers if word != "DESC"))
+
+    # --- CREATE -------------------------------------------------------------------------------------------
+
+    def _create(self) -> Statement:
+        self.expect("CREATE")
+        if self.take("SCHEMA"):
+            return self._create_schema()
+        if self.take("STREAM"):
+            return self._create_stream()
+        return self.fail_expecting("SCHEMA", "STREAM")
+
+    def _create_schema(self) -> CreateSchema:
+        name = self.name("a name for the schema")
+        definition = self._schema()
+        return CreateSchema(name, definition, self.name("a schema") if self.take("EXTENDS") else None)
+
+    def _schema(self) -> Name | Attributes:
+        """`(a INT, b STRING)`, or the name of a schema."""
+        if self._curr.token_type == TokenType.L_PAREN:
+            return self.in_parentheses(lambda: self.listing(self._attribute))
+        return self.name("a schema, or columns in parentheses")
+
+    def _attribute(self) -> Attribute:
+        return Attribute(self.name("a column"), self._type())
+
+    def _type(self) -> Name:
+        """`INT`, `DECIMAL(10, 2)`, `String(25)`, `TIMESTAMP[ns]`"""
+        first = self._curr
+        name = self.name("a type")
+        if self.take_sign(TokenType.L_BRACKET):
+            unit = self.name("a unit such as ns")
+            self.expect_sign(TokenType.R_BRACKET, "]")
+            return Name(f"{name.text}[{unit.text}]", self.span(first))
+        if self._curr.token_type != TokenType.L_PAREN:
+            return name
+        sizes = self.in_parentheses(lambda: self.listing(lambda: self.integer("a number")))
+        return Name(f"{name.text}({', '.join(map(str, sizes))})", self.span(first))
+
+    def _create_stream(self) -> CreateStream:
+        name = self.name("a name for the stream")
+        has_schema = bool(self._curr) and not any(self.at(word) for word in _STREAM_PARTS)
+        parts: dict[str, Any] = {}
+        schema = self._schema() if has_schema else None
+        while True:
+            word = next((word for word in _STREAM_PARTS if self.at(word)), None)
+            if word is None:
+                break
+            field = "query" if word == "AS" else word.lower()
+            if field in parts:
+                self.fail(f"{word} is there already")
+            if field in ("query", "source") and ("query" in parts or "source" in parts):
+                self.fail(f"{word} can't follow: a stream has one source, AS or SOURCE")
+            self.take(word)
+            parts[field] = self._stream_part(field)
+        if schema is None and "query" not in parts:
+            self.fail_expecting("a schema", "'('", "AS")
+        self.could_follow = tuple(word for word in _STREAM_PARTS if word.lower() not in parts)
+        return CreateStream(name, schema, **parts)
+
+    def _stream_part(self, field: str) -> Any:
+        if field == "query":
+            return self.query()
+        if field == "source":
+            return self._source_of_stream()
+        length = self.duration("a length such as 2 sec")
+        if field == "lateness":
+            return length
+        return Watermark(length, self.name("a column") if self.take("ON") else None)
+
+    def _source_of_stream(self) -> RawSource:
+        kinds: dict[str, Callable[[], RawSource]] = {"FILE": self._file, "SOCKET": self._socket, "STREAM": self._named}
+        for word, read in kinds.items():
+            if self.take(word):
+                return self.in_parentheses(read)
+        return self.fail_expecting(*kinds)
+
+    def _file(self) -> FileSource:
+        return FileSource(self.text("a path"), self._delimiter())
+
+    def _socket(self) -> SocketSource:
+        host = self.text("a host")
+        self.expect_sign(TokenType.COMMA, ",")
+        return SocketSource(host, self.integer("a port, a number"), self._delimiter())
+
+    def _named(self) -> NamedSource:
+        return NamedSource(self.text("a name"))
+
+    def _delimiter(self) -> str | None:
+        return self.text("a delimiter") if self.take_sign(TokenType.COMMA) else None
+
+    # --- INSERT and splits --------------------------------------------------------------------------------
+
+    def _insert(self) -> Statement:
+        self.expect("INSERT")
+        self.expect("INTO")
+        if self.at("FILE") and self._next.token_type == TokenType.L_PAREN:
+            self.take("FILE")
+            path = self.in_parentheses(lambda: self.text("a path"))
+            return InsertSink("file", path, self._inserted())
+        if self.take("CONSOLE"):
+            return InsertSink("console", None, self._inserted())
+        return Insert(self.name("a stream, FILE (...) or CONSOLE"), self._inserted())
+
+    def _inserted(self) -> Any:
+        self.take("AS")
+        return self.query()
+
+    def _split(self) -> Split:
+        self.expect("ON")
+        source = self.name("a stream")
+        return Split(source, self._split_clauses())
+
+    def _split_clauses(self) -> tuple[SplitClause, ...]:
+        clauses = [self._split_clause()]
+        while self.at("INSERT"):
+            clauses.append(self._split_clause())
+        self.could_follow = ("INSERT",)
+        return tuple(clauses)
+
+    def _split_clause(self) -> SplitClause:
+        self.expect("INSERT")
+        self.expect("INTO")
+        target = self.name("a stream")
+        self.take("AS")
+        self.expect("SELECT")
+        entries = self.entries()
+        stream = self.name("a stream") if self.take("FROM") else None
+        if not self.take("WHERE"):
+            self.fail_expecting("WHERE")
+        return SplitClause(target, entries, self.condition(), stream)
+
+    # --- questions ----------------------------------------------------------------------------------------
+
+    def _explain(self) -> Explain:
+        self.expect("EXPLAIN")
+        phase = next((word.lower() for word in PHASES if self.take(word)), None)
+        if self.at("EXPLAIN"):
+            self.fail("EXPLAIN is there already")
+        return Explain(self._statement(), phase)
+
+    def _show(self) -> Show:
+        self.expect("SHOW")
+        for word in _SHOWN:
+            if self.take(word):
+                return Show(word.lower())  # type: ignore[arg-type]
+        return self.fail_expecting(*_SHOWN)
+
+    def _describe(self) -> Describe:
+        self.expect("DESC" if self.at("DESC") else "DESCRIBE")
+        return Describe(self.name("a stream or a schema"))
+
+    def _drop(self) -> Drop:
+        self.expect("DROP")
+        for word in _DROPPED:
+            if self.take(word):
+                return Drop(word.lower(), self.name())  # type: ignore[arg-type]
+        return self.fail_expecting(*_DROPPED)
+
+
+def continues(split: Split, tokens: list[Token]) -> bool:
+    """Whether a statement behind a split is one more clause of it.
+
+    It is if it can't stand alone, having no FROM, or reads plainly from the very stream of the split.
+    """
+    if not tokens or tokens[0].token_type != TokenType.INSERT:
+        return False
+    depth, selects = 0, False
+    for place, token in enumerate(tokens):
+        if token.token_type in (TokenType.L_PAREN, TokenType.L_BRACKET):
+            depth += 1
+        elif token.token_type in (TokenType.R_PAREN, TokenType.R_BRACKET):
+            depth -= 1
+        elif depth == 0 and token.text.upper() == "MERGE":
+            return False
+        elif depth == 0 and token.token_type == TokenType.SELECT:
+            selects = True
+        elif depth == 0 and token.token_type == TokenType.FROM:
+            rest = tokens[place + 1 : place + 3]
+            same = bool(rest) and rest[0].text.lower() == split.source.text.lower()
+            return same and len(rest) == 2 and rest[1].token_type == TokenType.WHERE
+    return selects  # a query in parentheses stands alone

@@ -1,0 +1,204 @@
+"""Window clauses: what stands in brackets behind a stream.
+
+    [SIZE 10 min EVERY 5 sec ON ts]      [SIZE 100]                   [SESSION 30 min ON ts]
+    [LANDMARK '2015-01-01' EVERY 1 hour ON ts]                        [FIXED 0 TO 100 ON ts]
+    [BAND 0 SIZE 100 ON ts]              [DELTA 10 ON price]          [CUMULATE 10 min MAX 1 hour ON ts]
+    [PUNCTUATED BEGIN a = 1 UNTIL a = 2] [THRESHOLD t > 90 AT LEAST 3 ROWS]
+    [POLICY trigger(count(3)), evict(count(5))]
+
+Behind that, in any order: ON, OFFSET, AT TIME ZONE, PARTITIONED BY, WHERE, AS label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.tokens import TokenType
+
+from panes.cql.grammar.expressions import Expressions
+from panes.cql.tree import WINDOW_FIELDS, Measure, Name, WindowClause, WindowKind
+
+Fields = dict[str, Any]
+
+_KINDS: dict[str, WindowKind] = {
+    "SIZE": "size",
+    "SESSION": "session",
+    "LANDMARK": "landmark",
+    "FIXED": "fixed",
+    "BAND": "band",
+    "DELTA": "delta",
+    "PUNCTUATED": "punctuated",
+    "THRESHOLD": "threshold",
+    "CUMULATE": "cumulate",
+    "POLICY": "policy",
+}
+#: Words that begin a part behind the first one, and the field that they fill.
+_OPTIONS: dict[tuple[str, ...], str] = {
+    ("EVERY",): "every",
+    ("ON",): "on",
+    ("OFFSET",): "offset",
+    ("AT", "TIME", "ZONE"): "time_zone",
+    ("PARTITIONED", "BY"): "partitioned",
+    ("PARTITIONED", "ON"): "partitioned",
+    ("PARTITION", "BY"): "partitioned",
+    ("WHERE",): "where",
+    ("AS",): "label",
+}
+_LENGTHS = ("size", "every", "gap", "longest")
+
+
+class Windows(Expressions):
+    def windows(self) -> tuple[WindowClause, ...]:
+        """All window clauses that follow."""
+        found = []
+        while self._match(TokenType.L_BRACKET):
+            found.append(self._window())
+        return tuple(found)
+
+    def _window(self) -> WindowClause:
+        first = self._prev
+        kind = next((kind for word, kind in _KINDS.items() if self.take(word)), None)
+        if kind is None:
+            self.fail_expecting(*_KINDS)
+        read: Callable[[], Fields] = getattr(self, f"_{kind}")
+        fields = read()
+        self._options(kind, fields)
+        if not self._match(TokenType.R_BRACKET):
+            self.fail_expecting("']'", *self._possible(kind, fields))
+        return WindowClause(kind=kind, span=self.span(first), **_with_one_on(self, fields))
+
+    # --- kinds --------------------------------------------------------------------------------------------
+
+    def _size(self) -> Fields:
+        return {"size": self._measure()}
+
+    def _session(self) -> Fields:
+        if self.at_number() or self.at("INTERVAL") or self._curr.token_type == TokenType.STRING:
+            return {"gap": self._measure()}
+        return {"gap": self.expression_here("a gap such as 30 min, or an expression")}
+
+    def _landmark(self) -> Fields:
+        self.take("FROM")
+        return {"start": self._point(), "every": self._after("EVERY")}
+
+    def _fixed(self) -> Fields:
+        self.take("FROM")
+        start = self._point()
+        self.expect("TO")
+        return {"start": start, "end": self._point()}
+
+    def _band(self) -> Fields:
+        self.take("FROM")
+        return {"start": self._point(), "size": self._after("SIZE")}
+
+    def _delta(self) -> Fields:
+        threshold = float(self.number("how far values may be apart, a number"))
+        self.expect("ON")
+        return {"threshold": threshold, "on": self.expression_here()}
+
+    def _punctuated(self) -> Fields:
+        self.take("BEGIN")
+        fields: Fields = {"begin": self.condition()}
+        if self.take("UNTIL") or self.take("END"):
+            fields["until"] = self.condition()
+        return fields
+
+    def _threshold(self) -> Fields:
+        fields: Fields = {"begin": self.condition()}
+        if self.take("AT", "LEAST"):
+            fields["min_rows"] = self.integer("a number of rows")
+            self.expect("ROWS")
+        return fields
+
+    def _cumulate(self) -> Fields:
+        return {"size": self._measure(), "longest": self._after("MAX")}
+
+    def _policy(self) -> Fields:
+        return {"policies": self.listing(self._call)}
+
+    # --- parts --------------------------------------------------------------------------------------------
+
+    def _options(self, kind: WindowKind, fields: Fields) -> None:
+        """Read the parts behind the first one, each at most once."""
+        while True:
+            words, field = next(((w, f) for w, f in _OPTIONS.items() if self.at(*w)), ((), ""))
+            if not field:
+                return
+            if field not in WINDOW_FIELDS[kind]:
+                self.fail(f"a window of kind {kind.upper()} has no {' '.join(words)}")
+            if field in fields:
+                self.fail(f"{' '.join(words)} is there already")
+            self.take(*words)
+            fields[field] = self._option(field)
+
+    def _option(self, field: str) -> Any:
+        if field == "every":
+            return self._measure()
+        if field == "on":
+            return exp.Column(this=self._identifier())
+        if field == "offset":
+            return self.signed_duration()
+        if field == "time_zone":
+            return self.text("a time zone such as 'Europe/Berlin'")
+        if field == "partitioned":
+            return self.names("a column")
+        if field == "where":
+            return self.condition()
+        return self.name("a label")
+
+    def _possible(self, kind: WindowKind, fields: Fields) -> tuple[str, ...]:
+        words = {f: " ".join(w) for w, f in reversed(_OPTIONS.items())}
+        return tuple(w for f, w in words.items() if f in WINDOW_FIELDS[kind] and f not in fields)
+
+    def _measure(self) -> Measure:
+        length = self.duration()
+        return Measure(length, self.name("a column") if self.take("ON") else None)
+
+    def _after(self, word: str) -> Measure:
+        self.expect(word)
+        return self._measure()
+
+    def _point(self) -> exp.Expr:
+        """Where a window begins or ends: a number, or a date and time in quotes."""
+        if self._curr.token_type == TokenType.STRING or self._next.token_type == TokenType.STRING:
+            self.take("TIMESTAMP") or self.take("DATE") or self.take("DATETIME")
+            return exp.Literal.string(self.text("a date and time"))
+        negative = self._match(TokenType.DASH)
+        number = exp.Literal.number(self.number("a number, or a date and time in quotes"))
+        return exp.Neg(this=number) if negative else number
+
+    def _call(self) -> exp.Expr:
+        first = self._curr
+        call = self.expression_here("a policy such as trigger(count(3))")
+        if not isinstance(call, exp.Anonymous | exp.Func):
+            self.fail("expected a policy such as trigger(count(3))", token=first)
+        return call
+
+    def _identifier(self) -> exp.Identifier:
+        token = self._curr
+        name = self.name("a column")
+        node = exp.Identifier(this=name.text, quoted=token.token_type == TokenType.IDENTIFIER)
+        return node.update_positions(token)
+
+
+def _with_one_on(reader: Windows, fields: Fields) -> Fields:
+    """Let an ON at the end hold for all lengths in units of time that have none of their own."""
+    lengths = {f: fields[f] for f in _LENGTHS if isinstance(fields.get(f), Measure)}
+    last = fields.get("on")
+    if lengths and "threshold" not in fields and last is not None:
+        name = Name(last.name, reader.lines.span(last.this.meta["start"], last.this.meta["end"] + 1))
+        del fields["on"]
+        timed = [f for f, m in lengths.items() if m.on is None and m.length.unit is not None]
+        if not timed:
+            reader.fail("ON stands right behind the length it belongs to: SIZE 60 ON ts")
+        fields.update({f: replace(lengths[f], on=name) for f in timed})
+    elif lengths:
+        *others, final = lengths.values()
+        if final.on is not None and final.length.unit is not None:
+            for field, measure in list(lengths.items())[: len(others)]:
+                if measure.on is None and measure.length.unit is not None:
+                    fields[field] = replace(measure, on=final.on)
+    return fields

@@ -1,0 +1,251 @@
+"""The smallest things of the grammar: keywords, names, numbers, lengths, and errors that say what was expected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar
+
+from sqlglot.errors import ErrorLevel, ParseError
+from sqlglot.tokens import Token, TokenType
+
+from panes.cql.dialect import RESERVED, Cql
+from panes.cql.errors import CqlError, Lines, nearest
+from panes.cql.tree import Duration, Name, Span
+from panes.cql.units import UNITS, length_of, number_of, unit_of
+
+T = TypeVar("T")
+_Parser: Any = Cql.Parser
+_QUOTED = (TokenType.STRING, TokenType.NUMBER, TokenType.IDENTIFIER)
+
+
+class Stop(ParseError):
+    """Ends the reading of a statement. A ParseError, so that sqlglot's own attempts can go back from it."""
+
+    def __init__(self, error: CqlError) -> None:
+        super().__init__(error.short)
+        self.error = error
+
+
+class Words(_Parser):
+    """A cursor over the tokens of one statement.
+
+    `_curr`, `_next`, `_advance`, `_match` and the like are sqlglot's.
+    """
+
+    def __init__(self, text: str, lines: Lines) -> None:
+        super().__init__(error_level=ErrorLevel.IMMEDIATE, dialect=Cql)
+        self._whole = text
+        self.lines = lines
+        #: where in the text names begin, and calls of functions, as far as they have been read
+        self.name_places: set[int] = set()
+        self.call_places: set[int] = set()
+        #: a stream's alias without AS that was just read: perhaps it is a misspelt keyword
+        self._bare_alias: Token | None = None
+
+    def open(self, tokens: list[Token]) -> None:
+        """Start at the first of `tokens`."""
+        self.reset()
+        self._bare_alias = None
+        self.sql = self._whole
+        self._tokens = tokens
+        self._tokens_size = len(tokens)
+        self._index = -1
+        self._advance()
+
+    # --- places and errors --------------------------------------------------------------------------------
+
+    def span(self, first: Token, last: Token | None = None) -> Span:
+        """From one token to another, or to the last one that was read."""
+        end = last or self._prev
+        return self.lines.span(first.start, max(end.end, first.end) + 1)
+
+    def found(self) -> str:
+        """What stands at the cursor, for messages."""
+        if not self._curr:
+            return "the end of the statement"
+        return f"'{_shortened(self._whole[self._curr.start : self._curr.end + 1])}'"
+
+    def fail(self, short: str, *hints: str, token: Token | None = None) -> NoReturn:
+        """Give up with an error at `token`, or else at the cursor."""
+        at = token or self._curr or self._prev
+        span = self.span(at, at)
+        if not token and not self._curr:
+            # one place after the last token
+            span = self.lines.span(self._prev.end + 1, self._prev.end + 2)
+        raise Stop(CqlError(short, text=self._whole, span=span, hints=hints))
+
+    def fail_expecting(self, *expected: str) -> NoReturn:
+        """Give up because none of `expected` is here; capitals are keywords, small letters describe."""
+        words = [e for e in expected if e.isupper()]
+        for token in (self._bare_alias, self._curr):
+            if token and token.token_type not in _QUOTED:
+                near = nearest(token.text, words)
+                if near and near.lower() != token.text.lower():
+                    self.fail(
+                        f"expected {listed(expected)}, found '{token.text}'", f"did you mean {near}?", token=token
+                    )
+        self.fail(f"expected {listed(expected)}, found {self.found()}")
+
+    def raise_error(self, message: str, token: Any = None) -> NoReturn:
+        """sqlglot's errors, in our words."""
+        if "Required keyword" in message or "No expression" in message:
+            self.fail(f"expected an expression, found {self.found()}")
+        if message.startswith(("Expecting ", "Expected ")):
+            self.fail(f"expected {message.split(' ', 1)[1]}, found {self.found()}")
+        if "Unexpected token" in message:
+            self.fail(f"{self.found()} is not expected here")
+        self.fail(message.rstrip("."), token=token or None)
+
+    # --- words --------------------------------------------------------------------------------------------
+
+    def at(self, *words: str) -> bool:
+        """Whether the words follow, in any case."""
+        return bool(self._match_text_seq(*words, advance=False)) and self._curr.token_type not in _QUOTED
+
+    def take(self, *words: str) -> bool:
+        """Read the words if they follow."""
+        if not self.at(*words):
+            return False
+        self._advance(len(words))
+        return True
+
+    def expect(self, *words: str) -> None:
+        if not self.take(*words):
+            self.fail_expecting(" ".join(words))
+
+    def take_sign(self, kind: TokenType) -> bool:
+        return bool(self._match(kind))
+
+    def expect_sign(self, kind: TokenType, sign: str) -> None:
+        if not self._match(kind):
+            self.fail_expecting(f"'{sign}'")
+
+    def listing(self, read: Callable[[], T]) -> tuple[T, ...]:
+        """One or more, with commas between them."""
+        items = [read()]
+        while self._match(TokenType.COMMA):
+            items.append(read())
+        return tuple(items)
+
+    def in_parentheses(self, read: Callable[[], T]) -> T:
+        self.expect_sign(TokenType.L_PAREN, "(")
+        inner = read()
+        self.expect_sign(TokenType.R_PAREN, ")")
+        return inner
+
+    # --- names, text, numbers -----------------------------------------------------------------------------
+
+    def at_name(self) -> bool:
+        token = self._curr
+        if token.token_type == TokenType.IDENTIFIER:
+            return bool(token.text)
+        return bool(token) and token.text.upper() not in RESERVED and _is_word(token)
+
+    def name(self, what: str = "a name") -> Name:
+        if not self.at_name():
+            if self._curr and self._curr.text.upper() in RESERVED and _is_word(self._curr):
+                hint = f"{self._curr.text.upper()} is a keyword; as a name it is written in backquotes"
+                self.fail(f"expected {what}, found {self.found()}", hint)
+            self.fail_expecting(what)
+        token = self._curr
+        self._advance()
+        self.name_places.add(token.start)
+        return Name(token.text, self.span(token, token))
+
+    def names(self, what: str = "a name") -> tuple[Name, ...]:
+        return self.listing(lambda: self.name(what))
+
+    def text(self, what: str) -> str:
+        if self._curr.token_type != TokenType.STRING:
+            self.fail_expecting(f"{what} in quotes")
+        self._advance()
+        return str(self._prev.text)
+
+    def integer(self, what: str) -> int:
+        token = self._curr
+        if token.token_type != TokenType.NUMBER or not token.text.isdecimal():
+            self.fail_expecting(what)
+        if len(token.text) > 18:
+            self.fail(f"{what} is too large: {_shortened(token.text)}")
+        self._advance()
+        return int(token.text)
+
+    def number(self, what: str = "a number") -> int | float:
+        """`10`, `1.5`, `.5`, `3E5`"""
+        first = self._curr
+        fraction = self._match(TokenType.DOT) and self._curr.token_type == TokenType.NUMBER
+        token = self._curr
+        if token.token_type != TokenType.NUMBER:
+            self.fail_expecting(what)
+        digits = f".{token.text}" if fraction else token.text
+        self._advance()
+        value = number_of(digits)
+        if value is None:
+            self.fail(f"{_shortened(digits)} is too large, or no number", token=first)
+        return value
+
+    def at_number(self) -> bool:
+        return self._curr.token_type == TokenType.NUMBER or (
+            self._curr.token_type == TokenType.DOT and self._next.token_type == TokenType.NUMBER
+        )
+
+    def duration(self, what: str = "a length such as 10 or 5 min") -> Duration:
+        """`100`, `5 min`, `INTERVAL '10' MINUTES`, `'10 minutes'`: the unit in one spelling."""
+        if self.take("INTERVAL"):
+            return self._interval(what)
+        if self._curr.token_type == TokenType.STRING:
+            return self._spelled(what)
+        number = self.number(what)
+        unit = unit_of(self._curr.text) if self._curr.token_type == TokenType.VAR else None
+        if unit:
+            self._advance()
+        return Duration(number, unit)
+
+    def _interval(self, what: str) -> Duration:
+        if self._curr.token_type == TokenType.STRING:
+            if unit_of(self._next.text) and self._next.token_type == TokenType.VAR:
+                token = self._curr
+                self._advance(2)
+                value = number_of(token.text.strip())
+                if value is None:
+                    self.fail(f"expected a number in quotes, found '{_shortened(token.text)}'", token=token)
+                return Duration(value, unit_of(self._prev.text))
+            return self._spelled(what)
+        length = self.duration(what)
+        if length.unit is None:
+            self.fail_expecting("a unit of time")
+        return length
+
+    def _spelled(self, what: str) -> Duration:
+        """`'10 minutes'` in quotes, as Spark writes lengths."""
+        token = self._curr
+        self._advance()
+        length = length_of(token.text)
+        if length is None:
+            self.fail(
+                f"expected {what}, found '{_shortened(token.text)}'",
+                f"a length is a number and a unit: {', '.join(UNITS)}",
+                token=token,
+            )
+        return length
+
+    def signed_duration(self) -> Duration:
+        """A length that may lie before its origin: `-1 hour`"""
+        negative = self._match(TokenType.DASH)
+        length = self.duration()
+        return Duration(-length.number, length.unit) if negative else length
+
+
+def listed(expected: tuple[str, ...]) -> str:
+    """`A, B or C`"""
+    *most, last = expected
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def _is_word(token: Token) -> bool:
+    text = token.text
+    return token.token_type not in _QUOTED and bool(text) and (text[0].isalpha() or text[0] == "_") and " " not in text
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:37]}..."

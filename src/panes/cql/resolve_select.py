@@ -1,0 +1,335 @@
+"""SELECT: inputs and their windows, then every expression, then the rules that hold for the whole.
+
+A window makes a relation of a part of a stream; without one, only what works row by row is possible
+(SPEC Q-13). Joins take windows on both sides (Q-18).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NoReturn
+
+import pyarrow as pa
+from sqlglot import exp
+
+from panes.cql import tree
+from panes.cql.catalog import Catalog, Column, Problem, StreamEntry
+from panes.cql.errors import did_you_mean
+from panes.cql.expressions import Expressions, aggregates_in, has_aggregates, replace_nodes, text_of
+from panes.cql.given import given_stream
+from panes.cql.names import PSEUDO_COLUMNS, Found, Names
+from panes.cql.printing import expression_text
+from panes.cql.resolve_windows import WindowResolver
+from panes.cql.resolved import Input, Joined, Order, Output, ResolvedSelect, Source
+from panes.cql.timing import is_time_based
+from panes.cql.tree import Entry, Name, Select
+
+_ADD_WINDOW = "add [SIZE ...] after the stream's name"
+
+
+class SelectResolver(WindowResolver, ABC):
+    """Resolves selects against a catalog."""
+
+    catalog: Catalog
+    text: str
+    #: where the text names each stream, for messages
+    places: dict[str, Name]
+
+    @abstractmethod
+    def fail(self, message: str, at: object, hint: str = "") -> NoReturn:
+        """Raise a CqlError that underlines what it is about."""
+
+    def stream(self, name: Name) -> StreamEntry:
+        """The stream of that name: one that a statement made, or data that the program gave."""
+        self.places.setdefault(name.text.lower(), name)
+        found = self.catalog.streams.find(name.text) or given_stream(self.catalog, name.text)
+        if found is None:
+            known = [*self.catalog.streams.names, *self.catalog.data]
+            hint = did_you_mean(name.text, known) or "create it first: CREATE STREAM ..."
+            self.fail(f"there is no stream {name.text!r}", name, hint)
+        return found
+
+    def select(self, node: Select) -> ResolvedSelect:
+        source = self._reference(node.source)
+        names = Names.of(source)
+        expressions = Expressions(names, self.fail)
+        where = None
+        if node.where is not None:
+            where = expressions.row(node.where, "WHERE")
+            self._check_condition(expressions, where, node.where, "WHERE")
+        keys = self._keys(node, expressions)
+        outputs = self._outputs(node.entries, expressions)
+        having = None
+        if node.having is not None:
+            having = expressions.resolve(self._with_aliases(node.having, node.entries, names))
+            self._check_condition(expressions, having, node.having, "HAVING")
+        order = tuple(
+            Order(
+                expressions.resolve(self._with_aliases(item.expression, node.entries, names, aliases_first=True)),
+                item.descending,
+                item.nulls_first,
+            )
+            for item in node.order_by
+        )
+        trees = [*(o.tree for o in outputs), *([having] if having is not None else []), *(o.tree for o in order)]
+        aggregated = any(has_aggregates(t) for t in trees)
+        parts = tuple(dict.fromkeys(p.text for i in names.inputs for w in i.windows for p in w.partitioned))
+        made = ResolvedSelect(
+            outputs, source, where, keys, parts, having, order, node.limit, node.distinct, node.model, aggregated
+        )
+        if names.windowed or names.joined:
+            self._check_windowed(node, made, names)
+        else:
+            self._check_bare(node, made)
+        return made
+
+    # --- inputs ---
+
+    def _reference(self, node: tree.Reference) -> Source:
+        if isinstance(node, tree.Join):
+            return self._join(node)
+        if isinstance(node, tree.StreamRef):
+            entry = self.stream(node.name)
+            alias = node.alias.text if node.alias is not None else entry.name
+            return self.windowed(Input(alias, entry.columns, entry), node.windows)
+        query = self.select(node.query)
+        if is_windowed_stream(query):
+            self.fail(
+                "a subquery that only windows a stream gives windows, not a stream",
+                node.span,
+                "rewrite moves its window to the enclosing reference: (SELECT ...) [SIZE ...] AS name",
+            )
+        alias = "" if node.alias is None else node.alias.text
+        return self.windowed(Input(alias, query.columns, query), node.windows)
+
+    def _join(self, node: tree.Join) -> Joined:
+        left, right = self._reference(node.left), self._reference(node.right)
+        assert isinstance(right, Input)
+        names = Names.of(Joined(left, right, node.kind))
+        self._check_sides(names, node)
+        using = []
+        for name in node.using:
+            found = []
+            for one in names.inputs:
+                column = next((c for c in one.columns if c.name.lower() == name.text.lower()), None)
+                if column is None:
+                    hint = did_you_mean(name.text, [c.name for c in one.columns])
+                    self.fail(f"USING ({name.text}): {one.alias} has no column {name.text!r}", name, hint)
+                found.append(column.name)
+            using.append(found[0])
+        joined = Joined(left, right, node.kind, None, tuple(using))
+        if node.on is None:
+            return joined
+        names = Names.of(joined)
+        expressions = Expressions(names, self.fail)
+        on = expressions.row(node.on, "the ON of a join")
+        self._check_condition(expressions, on, node.on, "ON")
+        return Joined(left, right, node.kind, on, joined.using)
+
+    def _check_sides(self, names: Names, node: tree.Join) -> None:
+        """Every side has an own alias and the same time-based window (SPEC Q-18)."""
+        seen: set[str] = set()
+        for one in names.inputs:
+            if not one.alias:
+                self.fail("each side of a join needs a name", node.span, "write (SELECT ...) [SIZE ...] AS name")
+            if one.alias.lower() in seen:
+                self.fail(f"{one.alias} is on both sides of the join", node.span, "give each side an alias: AS name")
+            seen.add(one.alias.lower())
+        first = names.inputs[0]
+        for one in names.inputs:
+            if not one.windows:
+                self.fail(f"{one.alias} has no window, and a join needs one on each side", node.span, _ADD_WINDOW)
+            if len(one.windows) > 1:
+                self.fail(f"{one.alias} has {len(one.windows)} windows, and a join takes one", node.span)
+            if not is_time_based(one.windows[0]):
+                why = "counts rows" if one.windows[0].kind == "size" else "ends where its rows say"
+                self.fail(
+                    f"the window of {one.alias} {why}, and a join needs time-based windows",
+                    one.windows[0].span or node.span,
+                    "rows of two streams belong together by time: write [SIZE 3 sec] or [SIZE 3 sec ON ts]",
+                )
+            if _shape(one.windows[0]) != _shape(first.windows[0]):
+                self.fail(
+                    f"{first.alias} and {one.alias} have different windows",
+                    one.windows[0].span or node.span,
+                    "a join needs the same time-based window on both sides",
+                )
+
+    # --- columns of the result ---
+
+    def _keys(self, node: Select, expressions: Expressions) -> tuple[Output, ...]:
+        keys: dict[str, Output] = {}
+        for written in node.group_by:
+            resolved = expressions.row(self._with_aliases(written, node.entries, expressions.names), "GROUP BY")
+            if isinstance(resolved, exp.Column) and expressions.names.find_resolved(resolved) is None:
+                continue  # a column of the window: every result is of one anyway
+            if isinstance(resolved, exp.Literal):
+                self.fail("GROUP BY takes columns or expressions, not a constant", written)
+            name = resolved.name if isinstance(resolved, exp.Column) else text_of(resolved)
+            keys.setdefault(text_of(resolved), Output(name, resolved, expressions.type(resolved, written)))
+        return tuple(keys.values())
+
+    def _outputs(self, entries: tuple[Entry, ...], expressions: Expressions) -> tuple[Output, ...]:
+        made: list[Output] = []
+        if not entries:
+            self.fail("SELECT needs at least one column", None)
+        for entry in entries:
+            made += self._entry(entry, expressions)
+        taken: set[str] = set()
+        outputs = []
+        for output in made:
+            name, number = output.name, 1
+            while name.lower() in taken:
+                number += 1
+                name = f"{output.name}_{number}"
+            taken.add(name.lower())
+            outputs.append(Output(name, output.tree, output.type, output.span))
+        return tuple(outputs)
+
+    def _entry(self, entry: Entry, expressions: Expressions) -> list[Output]:
+        names, written = expressions.names, entry.expression
+        if isinstance(written, exp.Star):
+            return [_plain(names, i, c) for i, c in names.all()]
+        if isinstance(written, exp.Column) and isinstance(written.this, exp.Star):
+            try:
+                one = names.of_input(written.table)
+            except Problem as problem:
+                self.fail(problem.short, written, problem.hint)
+            return [_plain(names, one, c) for c in one.columns]
+        resolved = expressions.resolve(written)
+        if entry.alias is not None:
+            name = entry.alias.text
+        elif isinstance(resolved, exp.Column):
+            name = resolved.name
+        else:
+            name = generated_name(written)
+        return [Output(name, resolved, expressions.type(resolved, written), getattr(entry.alias, "span", None))]
+
+    def _with_aliases(
+        self, written: exp.Expr, entries: tuple[Entry, ...], names: Names, *, aliases_first: bool = False
+    ) -> exp.Expr:
+        """Names of entries written out, as HAVING, GROUP BY and ORDER BY may use them; columns come first.
+
+        Not in ORDER BY, which is about what is selected; inside of an aggregate there are only columns.
+        """
+        known = set() if aliases_first else {c.name.lower() for i in names.inputs for c in i.columns}
+        aliases = {e.alias.text.lower(): e.expression for e in entries if e.alias is not None}
+
+        def change(node: exp.Expr) -> exp.Expr | None:
+            if aliases_first and aggregates_in(node) == [node]:
+                return node.copy()
+            if not isinstance(node, exp.Column) or node.table or node.name.lower() in known:
+                return None
+            found = aliases.get(node.name.lower())
+            return None if found is None else exp.Paren(this=found.copy())
+
+        return replace_nodes(written, change).unnest()
+
+    # --- rules ---
+
+    def _check_condition(self, expressions: Expressions, made: exp.Expr, written: exp.Expr, clause: str) -> None:
+        kind = expressions.type(made, written)
+        if not pa.types.is_boolean(kind.arrow):
+            self.fail(f"{clause} must be a condition, true or false; this is {kind}", written)
+
+    def _check_bare(self, node: Select, made: ResolvedSelect) -> None:
+        """Without a window: only what works row by row."""
+        for entry in node.entries:
+            for call in aggregates_in(entry.expression):
+                self.fail("a blocking aggregate without a window", call, _ADD_WINDOW)
+        for what, found in (
+            ("GROUP BY", node.group_by),
+            ("HAVING", node.having),
+            ("ORDER BY", [i.expression for i in node.order_by]),
+        ):
+            if found:
+                at = found[0] if isinstance(found, tuple | list) else found
+                self.fail(f"{what} on a stream without a window would wait for ever", at, _ADD_WINDOW)
+        for what, there in (("DISTINCT", node.distinct), ("LIMIT", node.limit is not None)):
+            if there:
+                self.fail(f"{what} on a stream without a window would wait for ever", node.span, _ADD_WINDOW)
+        if node.model is not None:
+            self.fail("EVALUATE says when windows are evaluated, and there is none", node.span, _ADD_WINDOW)
+
+    def _check_windowed(self, node: Select, made: ResolvedSelect, names: Names) -> None:
+        if made.having is not None and not made.aggregated:
+            self.fail("HAVING is a condition on aggregates, and there are none", node.having, "use WHERE")
+        if not made.aggregated:
+            return
+        allowed = {text_of(k.tree) for k in made.keys} | {_part_text(names, p) for p in made.parts}
+        checks = [(o.tree, e) for o, e in zip(made.outputs, self._written(node, made), strict=True)]
+        checks += [(o.tree, i.expression) for o, i in zip(made.order_by, node.order_by, strict=True)]
+        if made.having is not None and node.having is not None:
+            checks.append((made.having, node.having))
+        for resolved, written in checks:
+            bare = _bare_column(resolved, allowed)
+            if bare is not None:
+                at = next((c for c in written.find_all(exp.Column) if c.name.lower() == bare.lower()), written)
+                self.fail(
+                    f"{bare!r} is neither aggregated nor grouped by",
+                    at,
+                    f"a window has many rows: write an aggregate such as max({bare}), or GROUP BY {bare}",
+                )
+
+    def _written(self, node: Select, made: ResolvedSelect) -> list[exp.Expr]:
+        """What was written for each output; a star stands for several."""
+        if len(node.entries) == len(made.outputs):
+            return [e.expression for e in node.entries]
+        return [node.entries[0].expression] * len(made.outputs)
+
+
+def is_windowed_stream(query: ResolvedSelect) -> bool:
+    """Whether a query only puts windows on a stream and computes nothing over them."""
+    return bool(
+        isinstance(query.source, Input)
+        and query.source.windows
+        and not (query.aggregated or query.keys or query.order_by or query.distinct or query.limit is not None)
+    )
+
+
+def generated_name(written: exp.Expr) -> str:
+    """The name of a column that is an expression and has no alias: how it reads, without qualifiers."""
+    bare = replace_nodes(
+        written,
+        lambda n: exp.Column(this=n.this.copy()) if isinstance(n, exp.Column) else None,
+    )
+    return expression_text(bare)
+
+
+def _plain(names: Names, one: Input, column: Column) -> Output:
+    return Output(column.name, names.node(Found(column.name, column, one)), column.type)
+
+
+def _shape(window: tree.WindowClause) -> object:
+    """What must be the same on both sides of a join; attributes may have other names there."""
+
+    def length(measure: object) -> object:
+        return (measure.length, measure.kind) if isinstance(measure, tree.Measure) else measure
+
+    bounds = tuple(None if b is None else text_of(b) for b in (window.start, window.end))
+    return (window.kind, length(window.size), length(window.every or window.size), length(window.longest), bounds,
+            window.offset, window.time_zone)  # fmt: skip
+
+
+def _part_text(names: Names, part: str) -> str:
+    return text_of(names.node(names.find(part)))
+
+
+def _bare_column(resolved: exp.Expr, allowed: set[str]) -> str | None:
+    """A column outside of aggregates that is not one of the groups."""
+    found: list[str] = []
+    calls = {id(c) for c in aggregates_in(resolved)}
+
+    def visit(node: exp.Expr) -> None:
+        if id(node) in calls or text_of(node) in allowed:
+            return
+        if isinstance(node, exp.Column):
+            # a row's own window_end, of a subquery for instance, can only be meant inside of aggregates
+            if node.name not in PSEUDO_COLUMNS:
+                found.append(node.name)
+            return
+        for child in node.iter_expressions():
+            visit(child)
+
+    visit(resolved)
+    return found[0] if found else None

@@ -1,0 +1,83 @@
+"""`SOURCE FILE` on Spark: the files are read by Spark, as they come or those that are there now.
+
+Text is taken as lines, which the parser of the embedded runner turns into rows: both read the same. Values with
+line breaks in them are the exception: no task of Spark sees more than its own lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from panes.cql.files import checked_delimiter, file_kind, files_inside, full_path
+from panes.cql.given import columns_found
+from panes.errors import DataError, QueryError
+from panes.runners.local.derived import DerivedSource
+from panes.runners.local.lines import CsvLines, JsonLines, LineFormat
+from panes.runners.local.rejects import Rejects
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class SparkFiles(DerivedSource):
+    """Files that Spark reads."""
+
+    def __init__(
+        self, path: str, delimiter: str | None, schema: pa.Schema, folder: Path | None, *, streaming: bool
+    ) -> None:
+        super().__init__(schema, [])
+        self.on_spark = True
+        self.live = streaming
+        self._path = path if "://" in path else full_path(path, folder)
+        self._delimiter = checked_delimiter(delimiter)
+        self._streaming = streaming
+
+    def derive(self, rejects: Rejects) -> Iterator[pa.Table]:
+        if self._streaming:
+            raise QueryError("files that Spark watches are read by Spark only: use to_spark() and writeStream")
+        yield self.to_spark().toArrow()
+
+    def to_spark(self) -> DataFrame:
+        from pyspark.errors import AnalysisException
+
+        from panes.runners.spark.session import spark
+
+        try:
+            return self._frame(spark())
+        except AnalysisException as error:
+            raise DataError(f"FILE ('{self._path}'): {str(error).splitlines()[0]}") from error
+
+    def _frame(self, session: SparkSession) -> DataFrame:
+        from panes.runners.spark.fitting import fit, parse_lines
+
+        reader: Any = session.readStream if self._streaming else session.read
+        kind = self._kind()
+        if kind == "parquet":
+            # a stream must be told the columns; those of the files that are there are taken
+            given = session.read.parquet(self._path).schema
+            frame = reader.schema(given).parquet(self._watched(reader))
+            return fit(frame, columns_found(self.schema, frame.columns, self._path), self.schema)
+        form: LineFormat = JsonLines() if kind == "json" else CsvLines(self.schema.names, delimiter=self._delimiter)
+        return parse_lines(reader.text(self._watched(reader)), form, self.schema, header=kind == "text")
+
+    def _kind(self) -> str:
+        inside = files_inside(self._path) if Path(self._path).is_dir() else [self._path]
+        return file_kind(inside[0])
+
+    def _watched(self, reader: Any) -> str:
+        """Spark watches folders and patterns; a single file is a pattern for itself."""
+        if self._streaming and Path(self._path).is_file():
+            parent, name = Path(self._path).parent, Path(self._path).name
+            reader.option("pathGlobFilter", name)
+            return str(parent)
+        return self._path
+
+    def explain(self) -> tuple[str, ...]:
+        return ()
+
+    def __str__(self) -> str:
+        return self._path

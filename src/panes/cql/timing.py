@@ -1,0 +1,112 @@
+"""Which time a query's windows run on: an attribute, or the time at which rows arrive.
+
+A length with a unit and no ON is system time (SPEC Q-15), so one such length makes the whole query run on
+arrival times. Otherwise it is the event time that the stream is known to have, or else the first attribute of
+a window that can be a time. Lengths on other attributes are lengths on a column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+from sqlglot import exp
+
+from panes.cql.catalog import Column, StreamEntry
+from panes.cql.resolved import Input, ResolvedMerge, ResolvedQuery, ResolvedSelect
+from panes.cql.tree import Measure, WindowClause
+
+#: types that a time may be converted to; what users write as CAST is a TryCast
+_TIMES = frozenset(
+    {exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ}
+    | {exp.DType.TIMESTAMPLTZ}
+)
+
+
+def measures(window: WindowClause) -> Iterator[Measure]:
+    """The lengths that a window has."""
+    for one in (window.size, window.every, window.gap, window.longest):
+        if isinstance(one, Measure):
+            yield one
+
+
+def attributes(window: WindowClause) -> Iterator[str]:
+    """The attributes that its lengths and points are on."""
+    for measure in measures(window):
+        if measure.on is not None:
+            yield measure.on.text
+    if window.kind != "delta" and isinstance(window.on, exp.Column):
+        yield window.on.name
+
+
+def can_be_time(column: Column) -> bool:
+    kind = column.type.arrow
+    return bool(pa.types.is_timestamp(kind) or pa.types.is_integer(kind))
+
+
+def time_of(source: Input) -> str | None:
+    """The column of an input that its windows run on; None: the time of arrival."""
+    if any(m.kind == "system" for w in source.windows for m in measures(w)):
+        return None
+    known = known_time(source.origin)
+    if known is not None:
+        return known
+    columns = {c.name: c for c in source.columns}
+    wanted: Iterable[str] = (name for w in source.windows for name in attributes(w))
+    return next((name for name in wanted if can_be_time(columns[name])), None)
+
+
+def time_type(source: Input) -> pa.DataType:
+    """The type of the bounds of its windows."""
+    name = time_of(source)
+    kind = next((c.type.arrow for c in source.columns if c.name == name), pa.timestamp("us"))
+    return pa.int64() if pa.types.is_integer(kind) else kind
+
+
+def known_time(origin: StreamEntry | ResolvedQuery) -> str | None:
+    """The column that is the event time of a stream, or of what a query gives; None if none is."""
+    if isinstance(origin, StreamEntry):
+        if origin.time is not None or origin.query is None:
+            return origin.time
+        inner = known_time(origin.query)
+        places = {c.name: i for i, c in enumerate(origin.query.columns)}
+        return None if inner is None else origin.columns[places[inner]].name
+    if isinstance(origin, ResolvedMerge):
+        times = {known_time(entry) for entry in origin.inputs}
+        return times.pop() if len(times) == 1 else None
+    return _time_of_results(origin)
+
+
+def _time_of_results(query: ResolvedSelect) -> str | None:
+    if not isinstance(query.source, Input):
+        wanted: str | None = "window_end"
+    elif query.source.windows:
+        wanted = "window_end" if all(c.name != "window_end" for c in query.source.columns) else None
+    else:
+        wanted = known_time(query.source.origin)
+    shown = (o.name for o in query.outputs if (column := _converted(o.tree)) is not None and column.name == wanted)
+    return None if wanted is None else next(shown, None)
+
+
+def _converted(tree: exp.Expr) -> exp.Column | None:
+    """The column that an output is, also where a declared stream has it as another type of time (Int as Long)."""
+    if type(tree) is exp.Cast and tree.to.this in _TIMES:
+        tree = tree.this
+    return tree if isinstance(tree, exp.Column) else None
+
+
+def is_time_based(window: WindowClause) -> bool:
+    """Whether its edges lie on time or an attribute alone, whatever rows there are."""
+    return window.kind in ("size", "cumulate", "fixed", "landmark", "band") and all(
+        m.kind != "rows" for m in measures(window)
+    )
+
+
+def same_for_parts(window: WindowClause) -> bool:
+    """Whether windows of a part of the rows are that part of the windows of all rows.
+
+    Not where a window is given only if its last step holds a row (SPEC Q-17).
+    """
+    if window.kind == "size" and window.size is not None and window.every is not None:
+        return is_time_based(window) and window.size.on == window.every.on
+    return is_time_based(window) and window.kind != "landmark"

@@ -1,0 +1,246 @@
+"""Streams and queries as CQL text: the way back of `compile`.
+
+What is read becomes CREATE STREAM statements; the query is the last statement. Under the names in the text the
+data is given anew: `pn.sql(query.to_cql(), streams={"data": frame})` gives the same results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from sqlglot import exp
+
+from panes.cql.expressions import replace_nodes
+from panes.cql.printing import to_text
+from panes.cql.tree import (
+    Attribute,
+    CreateStream,
+    Duration,
+    Entry,
+    Merge,
+    Name,
+    NamedSource,
+    OrderItem,
+    Select,
+    Statement,
+    StreamRef,
+    SubqueryRef,
+    Watermark,
+)
+from panes.cql.types import type_named, type_of
+from panes.cql.write_windows import clause_of
+from panes.errors import QueryError
+from panes.plan.aggregation import is_aggregate
+from panes.plan.expressions import Scope, column_node, parse
+from panes.plan.query import QueryPlan, StreamPlan
+from panes.plan.steps import Having, Order
+from panes.plan.steps import Select as SelectStep
+from panes.runners.local.arrival import ARRIVAL_TIME, ArrivalSource
+from panes.runners.local.derived import FlowSource, QuerySource
+from panes.runners.local.merged import MergedSource
+from panes.runners.local.source import Source
+from panes.slicing.spec import MANUAL
+
+
+def stream_text(plan: StreamPlan, source: Source | None, name: str = "data") -> str:
+    """A stream without windows as a CQL program."""
+    writer = _Writer(name)
+    return writer.program(writer.flow(plan, source, plan.columns))
+
+
+def query_text(plan: QueryPlan, source: Source | None, name: str = "data") -> str:
+    """A query as a CQL program."""
+    writer = _Writer(name)
+    return writer.program(writer.query(plan, source))
+
+
+class _Writer:
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._made: list[Statement] = []
+        self._used: set[str] = set()
+        #: streams that were created, by what they read
+        self._known: dict[object, Name] = {}
+
+    def program(self, last: Select) -> str:
+        return ";\n".join(to_text(statement) for statement in (*self._made, last))
+
+    # --- row by row ---
+
+    def flow(self, plan: StreamPlan, source: Source | None, columns: Any) -> Select:
+        entries = tuple(_entry(name, plan.scope.named(name).tree) for name in columns)
+        return Select(entries, self._reference(plan, source), _where(plan))
+
+    def _reference(self, plan: StreamPlan, source: Source | None) -> StreamRef | SubqueryRef:
+        """What a stream reads, before its own conditions and columns."""
+        if isinstance(source, ArrivalSource):
+            source = source._source
+        if isinstance(source, FlowSource) and type(source._flow).__name__ == "Flow":
+            inner = source._flow
+            select = self.flow(inner.stream, source._source, tuple(inner.scalars.wanted))
+            return SubqueryRef(select, alias=Name(self._new("rows")))
+        if isinstance(source, QuerySource):
+            return SubqueryRef(self.query(source._plan, source._source), alias=Name(self._new("rows")))
+        if isinstance(source, MergedSource):
+            return self._merged(plan, source)
+        return StreamRef(self._base(plan, source))
+
+    def _merged(self, plan: StreamPlan, source: MergedSource) -> StreamRef:
+        sides = []
+        for side in source._sources:
+            if not (isinstance(side, FlowSource) and type(side._flow).__name__ == "Flow"):
+                raise QueryError("to_cql(): a join can't be written as CQL yet; keep the text that it was made from")
+            select = self.flow(side._flow.stream, side._source, tuple(side._flow.scalars.wanted))
+            name = Name(self._new("side"))
+            self._made.append(CreateStream(name, None, query=select))
+            sides.append(name)
+        merged = Name(self._new("merged"))
+        self._made.append(CreateStream(merged, None, query=Merge(tuple(sides))))
+        return StreamRef(merged)
+
+    def _base(self, plan: StreamPlan, source: Source | None) -> Name:
+        place = (id(source), _watermark(plan), plan.lateness)
+        if source is not None and place in self._known:
+            return self._known[place]
+        name = self._known[place] = Name(self._new(self._name))
+        schema = plan.schema if source is None else source.schema
+        stamp = _arrival(plan)
+        attributes = tuple(Attribute(Name(f.name), Name(type_of(f.type).name)) for f in schema if f.name != stamp)
+        for attribute in attributes:
+            if type_named(attribute.type.text) is None:
+                raise QueryError(
+                    f"to_cql(): the column {attribute.name} is {attribute.type}, which CQL has no type for"
+                )
+        self._made.append(
+            CreateStream(
+                name,
+                attributes,
+                NamedSource(name.text),
+                watermark=_watermark(plan),
+                lateness=None if plan.lateness is None else _ticks(plan, plan.lateness),
+            )
+        )
+        return name
+
+    def _new(self, wanted: str) -> str:
+        name, number = wanted, 1
+        while name in self._used:
+            number += 1
+            name = f"{wanted}_{number}"
+        self._used.add(name)
+        return name
+
+    # --- windows ---
+
+    def query(self, plan: QueryPlan, source: Source | None) -> Select:
+        stream = plan.stream
+        if plan.emit_empty:
+            raise QueryError("to_cql(): emit_empty has no clause in CQL")
+        reference = self._reference(stream, source)
+        time = None if _arrival(stream) is not None else stream.time
+        clauses, model = [], None
+        for label, window in plan.windows:
+            clause, model = clause_of(window, time, stream.domain)
+            clauses.append(replace(clause, label=Name(label)))
+        trees: dict[str, exp.Expr] = {n: column_node(n) for n in plan.given.names}
+        trees |= {n: _aggregate(text, stream.scope) for n, text in plan.aggregation.written.items()}
+        trees |= {k: column_node(k) for k in stream.keys}
+        select = Select((), replace(reference, windows=tuple(clauses)), _where(stream))
+        select = replace(select, group_by=tuple(column_node(k) for k in stream.keys), model=model)
+        return _with_steps(plan, select, trees)
+
+
+def _with_steps(plan: QueryPlan, select: Select, trees: dict[str, exp.Expr]) -> Select:
+    shown = list(plan.given.names)
+    for step in plan.steps:
+        if isinstance(step, Having):
+            made = _over(step.condition.tree, trees)
+            select = replace(select, having=made if select.having is None else exp.and_(select.having, made))
+        elif isinstance(step, Order):
+            items = [
+                OrderItem(_over(e.tree, trees), d.startswith("DESC"), d.endswith("FIRST"))
+                for e, d in step.keys
+                if e.column not in ("window_end", "revision")
+            ]
+            select = replace(select, order_by=(*items, *select.order_by))
+        elif isinstance(step, SelectStep):
+            trees = {name: _over(e.tree, trees) for name, e in step.scalars.wanted.items()}
+            shown = list(trees)
+        else:
+            raise QueryError("to_cql(): relations and joins can't be written as CQL yet; keep the text they came from")
+    return replace(select, entries=tuple(_entry(name, trees[name]) for name in shown))
+
+
+def _over(tree: exp.Expr, trees: Mapping[str, exp.Expr]) -> exp.Expr:
+    """An expression over results, with what computes them in their place."""
+
+    def change(node: exp.Expr) -> exp.Expr | None:
+        if not isinstance(node, exp.Column):
+            return None
+        found = trees[node.name]
+        return found.copy() if isinstance(found, exp.Column | exp.Anonymous) else exp.Paren(this=found.copy())
+
+    return replace_nodes(tree, change)
+
+
+def _aggregate(text: str, scope: Scope) -> exp.Expr:
+    """An aggregate as it was written, with derived columns written out and options by position."""
+
+    def change(node: exp.Expr) -> exp.Expr | None:
+        in_call = isinstance(node.parent, exp.Anonymous) and is_aggregate(node.parent.name)
+        if in_call and isinstance(node, exp.EQ) and node.this.name not in scope.names:
+            return node.expression.copy()  # quantile(price, p=0.9)
+        if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
+            found = scope.resolve(node.copy(), text).tree.copy()
+            return found if isinstance(found, exp.Column) else exp.Paren(this=found)
+        return None
+
+    return replace_nodes(parse(text), change)
+
+
+def _entry(name: str, tree: exp.Expr) -> Entry:
+    written = _exact(tree)
+    same = isinstance(tree, exp.Column) and tree.name == name
+    return Entry(written, None if same else Name(name))
+
+
+def _exact(tree: exp.Expr) -> exp.Expr:
+    """Numbers with a point are exact in the Python API, and Doubles in CQL unless they are cast."""
+
+    def change(node: exp.Expr) -> exp.Expr | None:
+        if not isinstance(node, exp.Literal) or node.is_string or "." not in node.this or "e" in node.this.lower():
+            return None
+        if isinstance(node.parent, exp.Anonymous | exp.Cast):
+            return node.copy()
+        whole, _, fraction = node.this.partition(".")
+        digits = max(len(whole.lstrip("0")) + len(fraction), 1)
+        kind = exp.DataType.build(f"DECIMAL({digits}, {len(fraction)})", dialect="spark")
+        return exp.TryCast(this=node.copy(), to=kind)
+
+    return replace_nodes(tree, change)
+
+
+def _where(plan: StreamPlan) -> exp.Expr | None:
+    conditions = [_exact(parse(condition.text)) for condition in plan.where]
+    return exp.and_(*conditions) if conditions else None
+
+
+def _arrival(plan: StreamPlan) -> str | None:
+    """The column of arrival times, if that is what the stream runs on."""
+    return ARRIVAL_TIME if plan.time == ARRIVAL_TIME else None
+
+
+def _watermark(plan: StreamPlan) -> Watermark | None:
+    if _arrival(plan) is not None:
+        return None
+    if plan.watermark == MANUAL:
+        raise QueryError("to_cql(): watermark='manual' is moved by the program, which CQL can't say")
+    return Watermark(_ticks(plan, int(plan.watermark or 0)), Name(plan.time))
+
+
+def _ticks(plan: StreamPlan, ticks: int) -> Duration:
+    if plan.domain.integer:
+        return Duration(ticks, "ms" if plan.domain.unit == "ms" else None)
+    return Duration(ticks, {"s": "sec"}.get(plan.domain.unit, plan.domain.unit))

@@ -1,0 +1,78 @@
+"""Trees over the rows of a window, to trees over its groups: aggregates and group expressions become columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from panes.aggregates.base import Aggregate
+from panes.errors import ExpressionError
+from panes.plan.aggregation import AggregateCompiler, is_aggregate_call
+from panes.plan.expressions import Expression, column_node, start_of
+from panes.plan.hints import position
+from panes.plan.names import Names
+
+
+def has_aggregate(tree: exp.Expr) -> bool:
+    return any(is_aggregate_call(node) for node in tree.walk())
+
+
+class GroupCompiler(AggregateCompiler):
+    """Finds the aggregates of a relation. Columns of groups are panes.g0, ..., of aggregates panes.a0, ..."""
+
+    def __init__(self, names: Names, groups: Sequence[Expression]) -> None:
+        super().__init__(names.scope)
+        self._names_inside = names
+        self.groups = tuple(groups)
+        self._columns = {e.text: f"panes.g{i}" for i, e in enumerate(groups)}
+
+    @property
+    def found(self) -> list[tuple[Aggregate, tuple[str, ...]]]:
+        """The distinct aggregates, and the texts of their arguments."""
+        return list(self._found)
+
+    @property
+    def inputs(self) -> list[Expression]:
+        """The distinct arguments of aggregates."""
+        return list(self._inputs.values())
+
+    def split(self, tree: exp.Expr, text: str) -> exp.Expr:
+        """The tree over columns of groups, aggregates and windows."""
+        self._text = text
+        root = exp.Paren(this=tree.copy())
+        self._replace(root)
+        return root.this
+
+    def _replace(self, node: exp.Expr) -> bool:
+        for child in list(node.iter_expressions()):
+            if is_aggregate_call(child):
+                child.replace(self._call(child))
+            elif (group := self._group_of(child)) is not None:
+                child.replace(column_node(group))
+            elif isinstance(child, exp.Column):
+                where = position(self._text, start_of(child))
+                raise ExpressionError(
+                    f"{child.name} must be in group_by or inside an aggregate, {where}: a group has many rows; "
+                    f"write for instance max({child.name})"
+                )
+            else:
+                self._replace(child)
+        return True
+
+    def _group_of(self, node: exp.Expr) -> str | None:
+        """The column that holds the value of `node` for a whole group, if there is one."""
+        if isinstance(node, exp.Identifier | exp.Literal | exp.DataType) or has_aggregate(node):
+            return None
+        try:
+            found = self._scope.resolve(node.copy(), self._text)
+        except ExpressionError:
+            if isinstance(node, exp.Column):
+                raise
+            return None
+        if found.text in self._columns:
+            return self._columns[found.text]
+        return found.column if self._names_inside.of_window(found.column) else None
+
+    def _reference(self, aggregate: Aggregate, inputs: list[Expression]) -> exp.Expr:
+        return column_node(f"panes.a{super()._reference(aggregate, inputs).name}")

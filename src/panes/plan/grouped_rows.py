@@ -1,0 +1,70 @@
+"""Rows of windows by group: what a statement reads when there is a GROUP BY, or an aggregate without one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from panes.aggregates.base import Aggregate
+from panes.errors import QueryError
+from panes.plan.aggregate_sql import aggregate_sql
+from panes.plan.expressions import Expression
+from panes.plan.tagged import WINDOWS, Layout
+
+
+class GroupLayout(Layout):
+    """One row per window and group. Columns of groups are panes.g0, ..., of aggregates panes.a0, ...
+
+    `every_window`: without groups, windows that have no rows are there too, with what aggregates give for none.
+    """
+
+    #: of their own: both layouts may read columns of the windows, and not the same ones
+    window_ids = "q_"
+
+    def __init__(
+        self,
+        rows: Layout,
+        groups: Sequence[Expression],
+        aggregates: Sequence[tuple[Aggregate, tuple[str, ...]]],
+        inputs: Sequence[Expression],
+        windows: pa.Schema,
+        *,
+        where: Expression | None,
+        every_window: bool,
+    ) -> None:
+        values = {e.text: rows.compile(e) for e in inputs}
+        keys = [rows.compile(e) for e in groups]
+        for expression, (_, kind) in zip(groups, keys):
+            if pa.types.is_nested(kind):
+                raise QueryError(f"group_by: {expression.text!r} must be a single value; it is {kind}")
+        names = {text: f"x{i}" for i, text in enumerate(values)}
+        places = [f"i{s}" for s in range(len(rows.sides))]
+        order = ", ".join(f"{place} NULLS LAST" for place in places)
+        fields = [pa.field(f"panes.g{i}", kind) for i, (_, kind) in enumerate(keys)]
+        found = []
+        for i, (aggregate, texts) in enumerate(aggregates):
+            types = [values[t][1] for t in texts]
+            fields.append(pa.field(f"panes.a{i}", aggregate.bind(types).out_type))
+            found.append(aggregate_sql(aggregate, [names[t] for t in texts], types, order))
+        super().__init__((pa.schema(fields),), windows)
+        self.base = rows
+        self.described = tuple(repr(aggregate) for aggregate, _ in aggregates)
+        reading = [*groups, *inputs, *([] if where is None else [where])]
+        self.reads = rows.reads | {name for e in reading for name in e.columns}
+        source = rows.with_windows(rows.source) if any(n in self.reads for n in rows.windows.names) else rows.source
+        shown = [f"{rows.number} AS w", *places, *(f"{sql} AS k{i}" for i, (sql, _) in enumerate(keys))]
+        shown += [f"{sql} AS {names[text]}" for text, (sql, _) in values.items()]
+        condition = "" if where is None else f" WHERE {rows.compile(where)[0]}"
+        inner = f"SELECT {', '.join(shown)} FROM {source}{condition}"
+        # pairs of a join come in no order of their own, so there is no first one
+        first = "min(i0)" if len(places) == 1 else "0"
+        columns = [*(f"k{i}" for i in range(len(keys))), *found]
+        outputs = ", ".join(f"{sql} AS s0_{i}" for i, sql in enumerate(columns))
+        by = ", ".join(["w", *(f"k{i}" for i in range(len(keys)))])
+        text = f"SELECT w AS w0, {first} AS i0, {outputs} FROM ({inner}) GROUP BY {by}"
+        if every_window and not keys:
+            none = f"SELECT {outputs} FROM ({inner} LIMIT 0)"
+            missing = f"SELECT p AS w0, 0 AS i0, n.* FROM {WINDOWS}, ({none}) AS n WHERE p NOT IN (SELECT w0 FROM g)"
+            text = f"WITH g AS MATERIALIZED ({text}) SELECT * FROM g UNION ALL {missing}"
+        self.source = f"({text}) AS panes_groups"

@@ -1,0 +1,220 @@
+"""Several streams in the same windows: their rows as those of one stream, and how they are joined in each window.
+
+The rows of all sides become rows of one stream, each with the number of its side and nulls in the columns of
+the others. One operator collects them window by window, and a `WindowRelation` joins the sides of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from panes.errors import ExpressionError, QueryError
+from panes.plan.expressions import Scope, column_node
+from panes.plan.hints import did_you_mean
+from panes.plan.names import Given, Names, Side, inside
+from panes.plan.query import StreamPlan
+from panes.plan.relation_query import SIDE
+from panes.plan.tagged import Joined
+from panes.slicing.spec import MANUAL
+from panes.slicing.workload import order_free
+from panes.units import TimeDomain
+from panes.windows.base import Window
+
+TIME = "panes_time"
+KINDS = {"inner": "INNER", "left": "LEFT", "right": "RIGHT", "full": "FULL", "cross": "INNER"}
+_UNITS = ("s", "ms", "us", "ns")
+
+
+@dataclass(frozen=True)
+class JoinClause:
+    """How a stream is joined to those before it."""
+
+    how: str = "inner"
+    on: Given | None = None
+    using: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Tagging:
+    """How rows of one stream become rows of the stream of all sides."""
+
+    number: int
+    columns: Mapping[str, str]  # name there -> name of the column here
+    schema: pa.Schema
+
+    def apply(self, rows: pa.Table) -> pa.Table:
+        columns = []
+        for field in self.schema:
+            if field.name in self.columns:
+                columns.append(rows.column(self.columns[field.name]).cast(field.type))
+            elif field.name == SIDE:
+                columns.append(pa.repeat(pa.scalar(self.number, field.type), rows.num_rows))
+            else:
+                columns.append(pa.nulls(rows.num_rows, field.type))
+        return pa.table(columns, schema=self.schema)
+
+
+def stream_of_sides(streams: Sequence[StreamPlan], sides: Sequence[Side]) -> tuple[StreamPlan, list[Tagging]]:
+    """One stream of the rows of all, and how the rows of each become its rows."""
+    domain, kind = _time(streams)
+    keys = _keys(streams)
+    first = streams[0].schema
+    names = Names(tuple(sides), pa.schema([]))
+    fields = [pa.field(SIDE, pa.int8()), pa.field(TIME, kind), *(pa.field(k, first.field(k).type) for k in keys)]
+    fields += [f for s in range(len(sides)) for f in names.side_schema(s)]
+    taken = [f.name for f in fields]
+    twice = next((n for n in taken if taken.count(n) > 1), None)
+    if twice is not None:
+        raise QueryError(f"join: two columns would be named {twice!r} inside; give the streams other names")
+    schema = pa.schema(fields)
+    lateness = [_scaled(s.lateness, s.domain, domain) for s in streams if s.lateness is not None]
+    plan = StreamPlan(
+        scope=Scope(schema),
+        time=TIME,
+        domain=domain,
+        keys=keys,
+        watermark=_watermark(streams, domain),
+        lateness=max(lateness) if lateness else None,
+    )
+    taggings = []
+    for i, stream in enumerate(streams):
+        columns = {names.inner(i, name): name for name in sides[i].schema.names}
+        taggings.append(Tagging(i, {TIME: stream.time, **{k: k for k in keys}, **columns}, schema))
+    return plan, taggings
+
+
+def _time(streams: Sequence[StreamPlan]) -> tuple[TimeDomain, pa.DataType]:
+    """The time of all: the same kind, in the finest unit of any."""
+    first = streams[0].domain
+    for stream in streams[1:]:
+        ours, theirs = (f"{s.time!r} ({_spoken(s.domain)})" for s in (streams[0], stream))
+        alike = stream.domain.integer == first.integer and bool(stream.domain.tz) == bool(first.tz)
+        if not alike or (first.integer and stream.domain.unit != first.unit):
+            raise QueryError(f"join: windows hold rows of both streams, so times must be of one kind: {ours}, {theirs}")
+    if first.integer:
+        return first, pa.int64()
+    finest = max((s.domain for s in streams), key=lambda d: _UNITS.index(d.unit))
+    return replace(first, unit=finest.unit), pa.timestamp(finest.unit, first.tz)
+
+
+def _spoken(domain: TimeDomain) -> str:
+    kind = "integer" if domain.integer else "timestamp"
+    return f"{kind} in {domain.unit}" + (f", zone {domain.tz}" if domain.tz else "")
+
+
+def _scaled(ticks: int, given: TimeDomain, wanted: TimeDomain) -> int:
+    return ticks * int(given.nanos_per_tick) // int(wanted.nanos_per_tick)
+
+
+def _watermark(streams: Sequence[StreamPlan], domain: TimeDomain) -> int | str | None:
+    """The longest wait of any; a stream in order waits for nothing."""
+    manual = [s.watermark == MANUAL for s in streams]
+    if any(manual):
+        if not all(manual):
+            raise QueryError("join: either all streams have watermark='manual', or none")
+        return MANUAL
+    waits = [_scaled(int(s.watermark), s.domain, domain) for s in streams if s.watermark is not None]
+    return max(waits) if waits else None
+
+
+def _keys(streams: Sequence[StreamPlan]) -> tuple[str, ...]:
+    keys = streams[0].keys
+    for stream in streams:
+        if stream.keys != keys:
+            raise QueryError(
+                "join: windows are kept apart by key, so the streams must have the same keys, or none: "
+                f"{list(keys)} and {list(stream.keys)}"
+            )
+        for key in keys:
+            ours, theirs = streams[0].schema.field(key).type, stream.schema.field(key).type
+            if ours != theirs:
+                raise QueryError(f"join: the key {key!r} must be of one type in both streams: {ours} and {theirs}")
+    return keys
+
+
+def check_windows(windows: Mapping[str, Window], domain: TimeDomain) -> None:
+    """Refuse windows whose edges depend on the rows of one side."""
+    for label, window in windows.items():
+        bound = window.bind(domain)
+        if not order_free(bound) or bound.columns:
+            raise QueryError(
+                f"join: the window {label!r} must be on time alone, so that both streams have the same windows; "
+                "rows and columns of two streams have no common count or measure"
+            )
+
+
+def check_clauses(clauses: Sequence[JoinClause], keyed: bool) -> None:
+    for clause in clauses:
+        if clause.how not in KINDS:
+            raise QueryError(f"how={clause.how!r}: there are {', '.join(KINDS)}{did_you_mean(str(clause.how), ())}")
+        conditions = (clause.on is not None) + bool(clause.using)
+        if clause.how == "cross" and conditions:
+            raise QueryError("join: a cross join has all pairs of a window, so it takes neither on= nor using=")
+        if conditions > 1:
+            raise QueryError("join: give on= or using=, not both")
+        if clause.how != "cross" and not conditions and not keyed:
+            raise QueryError(
+                f"join: how={clause.how!r} needs on='l.x = r.x' or using='x'; how='cross' gives all pairs of a window"
+            )
+
+
+class Joins:
+    """Clauses to joins, once the names are known."""
+
+    def __init__(self, clauses: Sequence[JoinClause], keys: Sequence[str]) -> None:
+        self._clauses = tuple(clauses)
+        self._keys = tuple(keys)
+
+    def __call__(self, names: Names) -> tuple[Names, tuple[Joined, ...]]:
+        names = names.merging({key: column_node(key) for key in self._keys})
+        joined = []
+        for side, clause in enumerate(self._clauses, start=1):
+            on = None
+            if clause.using:
+                names, on = self._using(names, side, clause)
+            elif clause.on is not None:
+                on = self._on(names, side, clause.on)
+            joined.append(Joined(KINDS[clause.how], on))
+        return names, tuple(joined)
+
+    def _on(self, names: Names, side: int, given: Given) -> Any:
+        try:
+            on = names.resolve(given)
+        except ExpressionError as error:
+            raise ExpressionError(f"join, on: {error}") from error
+        later = {n for s in range(side + 1, len(names.sides)) for n in names.side_schema(s).names}
+        early = next((n for n in on.columns if n in later), None)
+        if early is not None:
+            raise ExpressionError(f"join, on={on.text!r}: {early} is of a stream that is joined only later")
+        return on
+
+    def _using(self, names: Names, side: int, clause: JoinClause) -> tuple[Names, Any]:
+        """Equality of columns of one name, which are one column from then on."""
+        pairs: list[exp.Expr] = []
+        merged: dict[str, exp.Expr] = {}
+        before = replace(names, sides=names.sides[:side])
+        for name in clause.using:
+            left = self._before(before, name)
+            right = names.tree(exp.column(name, table=names.sides[side].alias))[0]
+            pairs.append(exp.EQ(this=exp.Paren(this=left.copy()), expression=right.copy()))
+            either = exp.Coalesce(this=left.copy(), expressions=[right.copy()])
+            merged[name] = {"right": right, "full": either}.get(clause.how, left)
+        on = pairs[0] if len(pairs) == 1 else exp.and_(*pairs)
+        return names.merging(merged), names.scope.resolve(on, f"using {', '.join(clause.using)}")
+
+    def _before(self, before: Names, name: str) -> exp.Expr:
+        if len(before.sides) == 1:
+            # the only side before has no alias inside its own names, so it is named here
+            alias = before.sides[0].alias
+            found = next((n for n in before.sides[0].schema.names if n.lower() == name.lower()), None)
+            if found is None:
+                raise ExpressionError(
+                    f"join, using: {alias} has no column {name!r}{did_you_mean(name, before.sides[0].schema.names)}"
+                )
+            return before.merged.get(found, column_node(inside(alias, found))).copy()
+        return before.tree(exp.column(name))[0]

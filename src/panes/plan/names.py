@@ -1,0 +1,207 @@
+"""The names that expressions over the rows of a window may use: columns of each side, and of the window itself.
+
+A relation has one side; a join has several, each with an alias. Inside, a column of a join is named
+`alias__column` (Spark would take a dot for a struct), whatever it is called in the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import pyarrow as pa
+from sqlglot import exp
+
+from panes.errors import ExpressionError, QueryError
+from panes.plan.dialect import PanesSQL
+from panes.plan.expressions import Expression, Scope, column_node, columns_of, parse, start_of
+from panes.plan.hints import did_you_mean, position
+from panes.plan.query import StreamPlan
+from panes.plan.scalars import Scalars
+from panes.plan.steps import RESERVED
+
+#: SQL text, or its tree
+Given = str | exp.Expr
+
+
+@dataclass(frozen=True)
+class Side:
+    """The columns of one side that can be named, and those that `*` stands for; `alias` None: it has no name."""
+
+    alias: str | None
+    schema: pa.Schema
+    shown: tuple[str, ...]
+
+    @classmethod
+    def of(cls, stream: StreamPlan, alias: str | None) -> Side:
+        names = stream.scope.names
+        types = Scalars(stream.scope, {name: stream.scope.named(name) for name in names}).types
+        return cls(alias, pa.schema([pa.field(name, types[name]) for name in names]), stream.columns)
+
+
+def inside(alias: str | None, name: str) -> str:
+    """The name of a column of a join inside."""
+    return f"{alias}__{name}"
+
+
+@dataclass(frozen=True)
+class Names:
+    """What names mean. `merged`: columns that several sides share (USING, keys), as one."""
+
+    sides: tuple[Side, ...]
+    windows: pa.Schema
+    merged: Mapping[str, exp.Expr] = field(default_factory=dict)
+
+    def inner(self, side: int, name: str) -> str:
+        """The name of a column inside."""
+        return name if len(self.sides) == 1 else inside(self.sides[side].alias, name)
+
+    def side_schema(self, side: int) -> pa.Schema:
+        return pa.schema([pa.field(self.inner(side, f.name), f.type) for f in self.sides[side].schema])
+
+    @cached_property
+    def window_schema(self) -> pa.Schema:
+        """Columns of windows, without those that a column of the rows hides."""
+        taken = {n for s in range(len(self.sides)) for n in self.side_schema(s).names}
+        return pa.schema([f for f in self.windows if f.name not in taken])
+
+    @cached_property
+    def scope(self) -> Scope:
+        parts = [self.side_schema(s) for s in range(len(self.sides))]
+        return Scope(pa.schema([f for part in (*parts, self.window_schema) for f in part]))
+
+    def of_window(self, name: str | None) -> bool:
+        """Whether all rows of a window have the same value in this column: its bounds, and its key."""
+        hidden = name in RESERVED and name not in self.window_schema.names
+        return name in self.windows.names and not hidden
+
+    def merging(self, merged: Mapping[str, exp.Expr]) -> Names:
+        return replace(self, merged={**self.merged, **merged})
+
+    def resolve(self, given: Given) -> Expression:
+        """A row expression, checked."""
+        return self.scope.resolve(*self.tree(given))
+
+    def knows(self, name: str) -> bool:
+        """Whether a name without qualifier is that of a column."""
+        columns = [n for side in self.sides for n in side.schema.names]
+        return any(n.lower() == name.lower() for n in (*columns, *self.merged, *self.windows.names))
+
+    def tree(self, given: Given) -> tuple[exp.Expr, str]:
+        """A tree with names as they are inside, not checked otherwise, and the text that it came from."""
+        tree, text = self.read(given)
+        return self.inside(tree, text), text
+
+    def read(self, given: Given) -> tuple[exp.Expr, str]:
+        """A tree as it was written, and its text. Text that is exactly the name of a column is that column."""
+        if isinstance(given, str):
+            alone = len(self.sides) == 1 and given in self.scope.names
+            return (column_node(given) if alone else parse(given)), given
+        if isinstance(given, exp.Expr):
+            return given.copy(), given.sql(dialect=PanesSQL)
+        raise ExpressionError(f"an expression must be SQL text; got {given!r}")
+
+    def inside(self, tree: exp.Expr, text: str) -> exp.Expr:
+        """The tree, which is used up, with names as they are inside."""
+        root = exp.Paren(this=tree)
+        for column in list(columns_of(root)):
+            if not isinstance(column.this, exp.Star):
+                column.replace(self._inside(column, text))
+        return root.this
+
+    def _inside(self, column: exp.Column, text: str) -> exp.Expr:
+        """A column reference with its name inside; parts after the column go into its structs."""
+        parts = [part.name for part in column.parts]
+        if len(parts) == 1 and parts[0] in self.scope.names:
+            return column
+        side = self._side(parts[0]) if len(parts) > 1 else None
+        if side is not None:
+            name, rest = self._column(side, parts[1], column, text), parts[2:]
+            found: exp.Expr = column_node(self.inner(side, name))
+        elif len(self.sides) == 1:
+            return column
+        else:
+            found, rest = self._unqualified(parts[0], column, text), parts[1:]
+        if "start" in column.this.meta:
+            found.meta["start"] = start_of(column)
+        for part in rest:
+            found = exp.Dot(this=found, expression=exp.to_identifier(part, quoted=True))
+        return found
+
+    def _unqualified(self, name: str, column: exp.Column, text: str) -> exp.Expr:
+        merged = _find(name, self.merged)
+        if merged is not None:
+            return self.merged[merged].copy()
+        holders = [(s, found) for s, side in enumerate(self.sides) if (found := _find(name, side.schema.names))]
+        where = position(text, start_of(column))
+        if len(holders) > 1:
+            choices = " or ".join(f"{self.sides[s].alias}.{found}" for s, found in holders)
+            raise ExpressionError(f"the column {name!r} is ambiguous {where}: write {choices}")
+        if holders:
+            return column_node(self.inner(*holders[0]))
+        window = _find(name, self.window_schema.names)
+        if window is None:
+            known = [n for side in self.sides for n in side.schema.names]
+            raise ExpressionError(f"there is no column {name!r} {where}{did_you_mean(name, dict.fromkeys(known))}")
+        return column_node(window)
+
+    def _side(self, alias: str) -> int | None:
+        aliases = [side.alias.lower() if side.alias else None for side in self.sides]
+        if alias.lower() in aliases:
+            return aliases.index(alias.lower())
+        if len(self.sides) > 1 and not any(_find(alias, side.schema.names) for side in self.sides):
+            known = [side.alias for side in self.sides if side.alias]
+            raise ExpressionError(f"there is no stream {alias!r}{did_you_mean(alias, known)}")
+        return None
+
+    def _column(self, side: int, name: str, column: exp.Column, text: str) -> str:
+        found = _find(name, self.sides[side].schema.names)
+        if found is None:
+            alias, names = self.sides[side].alias, self.sides[side].schema.names
+            raise ExpressionError(
+                f"{alias} has no column {name!r}, {position(text, start_of(column))}{did_you_mean(name, names)}"
+            )
+        return found
+
+    def star(self, alias: str | None = None) -> Iterator[tuple[str, Expression]]:
+        """What `*` or `alias.*` stands for: names and columns. Names that two sides have get the alias before them."""
+        chosen = range(len(self.sides)) if alias is None else [self._side(alias)]
+        if None in chosen:
+            raise ExpressionError(f"{alias}.*: there is no stream {alias!r}")
+        counts: dict[str, int] = {}
+        for side in self.sides:
+            for name in side.shown:
+                counts[name.lower()] = counts.get(name.lower(), 0) + 1
+        if alias is None:
+            for name, tree in self.merged.items():
+                yield name, self.scope.resolve(tree.copy(), name)
+        for s in chosen:
+            assert s is not None
+            for name in self.sides[s].shown:
+                if alias is None and _find(name, self.merged) is not None:
+                    continue
+                clash = alias is None and counts[name.lower()] > 1
+                yield (f"{self.sides[s].alias}_{name}" if clash else name), self.scope.named(self.inner(s, name))
+
+    def bare_name(self, expression: Expression) -> str | None:
+        """What a plain column is called in its own side; None if the expression is more than a column."""
+        name = expression.column
+        if name is None or len(self.sides) == 1:
+            return name
+        for s, side in enumerate(self.sides):
+            for own in side.schema.names:
+                if self.inner(s, own) == name:
+                    return own
+        return name
+
+
+def _find(name: str, names: object) -> str | None:
+    """The exact name, or the only one that differs in case."""
+    known = list(names)  # type: ignore[call-overload]
+    if name in known:
+        return name
+    alike = [n for n in known if n.lower() == name.lower()]
+    if len(alike) > 1:
+        raise QueryError(f"column {name!r} is ambiguous: {', '.join(map(repr, alike))} differ only in case")
+    return alike[0] if alike else None

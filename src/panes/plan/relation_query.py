@@ -1,0 +1,168 @@
+"""What is asked of the rows of each window, to a query plan: collected rows, and a `WindowRelation` over them.
+
+Names and types are resolved here, once; only columns that something looks at are collected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import pyarrow as pa
+from sqlglot import exp
+
+from panes.aggregates.rows import CollectRows
+from panes.errors import QueryError
+from panes.plan.clauses import Asked, Entry, Reader, Tree, several
+from panes.plan.expressions import Expression, Scope
+from panes.plan.grouped import GroupCompiler, has_aggregate
+from panes.plan.grouped_rows import GroupLayout
+from panes.plan.names import Names, Side
+from panes.plan.query import QueryPlan, StreamPlan, plan_query
+from panes.plan.relation import ROWS, WindowRelation
+from panes.plan.steps import RESERVED
+from panes.plan.tagged import Joined, Layout, Statement
+from panes.windows.base import Window
+
+#: The column of a stream of several sides that says of which side a row is.
+SIDE = "panes_side"
+#: Names with the merged columns of joins, and how each side after the first is joined
+Joins = Callable[[Names], tuple[Names, tuple[Joined, ...]]]
+Ordering = Sequence[tuple[Expression, str]]
+
+
+def plan_relation(
+    stream: StreamPlan, windows: Mapping[str, Window], asked: Asked, *, alias: str | None, emit_empty: bool
+) -> QueryPlan:
+    """The rows of each window of a stream as a relation."""
+    side = Side.of(stream, alias)
+    return plan_sides(stream, windows, asked, (side,), lambda names: (names, ()), emit_empty=emit_empty)
+
+
+def plan_sides(
+    stream: StreamPlan,
+    windows: Mapping[str, Window],
+    asked: Asked,
+    sides: tuple[Side, ...],
+    joins: Joins,
+    *,
+    emit_empty: bool,
+) -> QueryPlan:
+    """The rows of one or several sides of each window, joined.
+
+    With several sides, `stream` has the number of each row's side in SIDE, and columns named `alias__column`.
+    """
+    probe = plan_query(stream, windows, {ROWS: CollectRows((stream.time,))}, emit_empty=emit_empty)
+    of_window = pa.schema([f for f in probe.given.schema if f.name != ROWS])
+    names, joined = joins(Names(sides, of_window))
+    met = [f"{j.how.lower()} join on {j.on.text}" if j.on else "all pairs" for j in joined]
+    told = "".join(f"{how}; " for how in met)
+    resolved = _Resolved(names, asked, joined)
+    columns = [tuple(n for n in names.side_schema(s).names if n in resolved.used) for s in range(len(sides))]
+    if len(sides) == 1 and not columns[0]:
+        columns = [(stream.time,)]  # rows must be there to be counted
+    collected = [*([SIDE] if len(sides) > 1 else []), *(n for side in columns for n in side)]
+    plan = plan_query(stream, windows, {ROWS: CollectRows(tuple(collected))}, emit_empty=emit_empty)
+    schema = names.scope.schema
+    fields = tuple(pa.schema([schema.field(n) for n in side]) for side in columns)
+    layout = Layout(fields, names.window_schema, joined)
+    statement, outputs = resolved.compile(layout, every_window=emit_empty)
+    return plan.then(WindowRelation(plan.given, tuple(columns), statement, outputs, f"{told}{asked}"))
+
+
+class _Resolved:
+    """Clauses with every name known; `compile` makes statements of them once it is known what is collected."""
+
+    def __init__(self, names: Names, asked: Asked, joins: tuple[Joined, ...]) -> None:
+        reader = Reader(names)
+        self._names = names
+        self._asked = asked
+        self._joins = joins
+        self._entries = reader.entries(asked.entries)
+        self._where = None if asked.where is None else names.resolve(asked.where)
+        self._order = [reader.order(item) for item in several(asked.order_by)]
+        self._having = None if asked.having is None else reader.condition(asked.having)
+        groups = [reader.condition(item) for item in several(asked.group_by)]
+        trees = [*self._entries, *(t for t, _ in self._order), *([self._having] if self._having else [])]
+        self._groups: GroupCompiler | None = None
+        if groups or any(has_aggregate(t.tree) for t in trees):
+            self._groups = GroupCompiler(names, [names.scope.resolve(g.tree.copy(), g.text) for g in groups])
+            read = self._split(self._groups)
+        elif self._having is not None:
+            raise QueryError("having needs group_by or an aggregate; a condition on single rows goes to where")
+        else:
+            read = [names.scope.resolve(t.tree.copy(), t.text) for t in trees]
+        read += [] if self._where is None else [self._where]
+        read += [join.on for join in joins if join.on is not None]
+        self.used = frozenset(name for e in read for name in e.columns)
+
+    def _split(self, groups: GroupCompiler) -> list[Expression]:
+        """Trees over rows to trees over groups; returns what groups read of the rows."""
+        self._entries = [Entry(groups.split(e.tree, e.text), e.text, e.name) for e in self._entries]
+        self._order = [(Tree(groups.split(t.tree, t.text), t.text), direction) for t, direction in self._order]
+        if self._having is not None:
+            self._having = Tree(groups.split(self._having.tree, self._having.text), self._having.text)
+        return [*groups.groups, *groups.inputs]
+
+    def compile(self, rows: Layout, *, every_window: bool) -> tuple[Statement, tuple[str, ...]]:
+        """The statement that gives the result, and the names of what it gives."""
+        for join in self._joins:
+            _check_condition(rows, join.on, "on")
+        _check_condition(rows, self._where, "where")
+        if self._groups is None:
+            return self._statement(rows, self._where, ())
+        layout = GroupLayout(
+            rows,
+            self._groups.groups,
+            self._groups.found,
+            self._groups.inputs,
+            self._names.windows,
+            where=self._where,
+            every_window=every_window,
+        )
+        having = None
+        if self._having is not None:
+            having = Scope(layout.schema).resolve(self._having.tree, self._having.text)
+            _check_condition(layout, having, "having")
+        # pairs of a join come in no order of their own, so neither do groups: they go by their values
+        by_value = range(len(self._groups.groups)) if len(rows.sides) > 1 and not self._asked.distinct else ()
+        last = [(Scope(layout.schema).named(f"panes.g{i}"), "ASC NULLS FIRST") for i in by_value]
+        return self._statement(layout, having, last)
+
+    def _statement(self, layout: Layout, where: Expression | None, last: Ordering) -> tuple[Statement, tuple[str, ...]]:
+        scope = Scope(layout.schema)
+        outputs = {e.name: scope.resolve(e.tree, e.text) for e in self._entries if not self._given_anyway(e)}
+        order = [(scope.resolve(t.tree, t.text), direction) for t, direction in self._order]
+        # what is the same for all rows of a window puts none before another
+        order = [(e, direction) for e, direction in order if not self._names.of_window(e.column)]
+        if self._asked.distinct:
+            selected = {e.text for e in outputs.values()}
+            odd = next((e.text for e, _ in order if e.text not in selected), None)
+            if odd is not None:
+                raise QueryError(f"order_by: of distinct rows only selected columns are known; got {odd!r}")
+        statement = Statement(
+            layout,
+            list(outputs.values()),
+            where=where,
+            order=[*order, *last],
+            limit=self._asked.limit,
+            distinct=self._asked.distinct,
+        )
+        return statement, tuple(outputs)
+
+    def _given_anyway(self, entry: Entry) -> bool:
+        """Whether results have the entry whatever is selected: columns of the window, and keys."""
+        if entry.name not in RESERVED and entry.name not in self._names.windows.names:
+            return False
+        tree = entry.tree.unnest()
+        name = tree.name if isinstance(tree, exp.Column) else None
+        if self._groups is not None and name is not None and name.startswith("panes.g"):
+            name = self._groups.groups[int(name.removeprefix("panes.g"))].column
+        if name != entry.name or not self._names.of_window(name):
+            raise QueryError(f"relation: {entry.name!r} is a column of every result; choose another name")
+        return True
+
+
+def _check_condition(layout: Layout, condition: Expression | None, clause: str) -> None:
+    if condition is not None and not pa.types.is_boolean(layout.compile(condition)[1]):
+        kind = layout.compile(condition)[1]
+        raise QueryError(f"{clause}={condition.text!r} must be a condition, true or false for each row; it is {kind}")

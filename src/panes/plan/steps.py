@@ -1,0 +1,253 @@
+"""What is done to the results of windows, step by step: conditions (HAVING), projections, order.
+
+In: tables of results as the windows give them. Out: tables of the columns that the query shows. A `QueryPlan`
+keeps its steps in order; both runners apply them to whatever becomes due. Steps have no state: what a step
+gives depends on the table alone, so snapshots neither know them nor mind if they change.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from panes.errors import ExpressionError, QueryError
+from panes.plan.expressions import Expression, Scope, parse_order
+from panes.plan.hints import did_you_mean
+from panes.plan.scalars import Scalars, connection
+
+#: Columns of every result, which keys and outputs can't be named.
+RESERVED = ("window", "window_start", "window_end", "window_from", "window_to", "revision", "void")
+#: Columns that `order_by` goes by before anything else: windows stay in order, and so do their corrections.
+_FIRST = ("window_end", "window_to", "revision")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The columns of results, and which of them say whose result it is: keys, window, bounds, revision, void.
+
+    The others are values, which a result that is withdrawn (`void`) does not have.
+    """
+
+    schema: pa.Schema
+    naming: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.schema.names)
+
+
+@dataclass(frozen=True)
+class Step(ABC):
+    """One thing that is done to every table of results. Frozen and picklable: it travels to Spark's workers.
+
+    Tables hold the columns of `before` under their names, and perhaps others: a window that is added to a running
+    operator can bring columns of its own.
+    """
+
+    before: Shape
+    #: whether all results that are given at once must come in one table
+    together: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def after(self) -> Shape:
+        """What `apply` makes of the columns."""
+
+    @property
+    def schema_in(self) -> pa.Schema:
+        return self.before.schema
+
+    @property
+    def schema_out(self) -> pa.Schema:
+        return self.after.schema
+
+    @abstractmethod
+    def apply(self, table: pa.Table) -> pa.Table:
+        """The step, done to some results."""
+
+    def passing(self, before: Shape, column: str) -> Step:
+        """The same step where the results have one more column, which is to be there afterwards too."""
+        return replace(self, before=before)
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """The step in words, for `explain()`."""
+
+
+def passing(steps: Sequence[Step], given: Shape, column: str) -> tuple[Step, ...]:
+    """The same steps, but with `column` of what the windows give in what comes out."""
+    out: list[Step] = []
+    for step in steps:
+        out.append(step.passing(out[-1].after if out else given, column))
+    return tuple(out)
+
+
+def apply_steps(steps: Sequence[Step], table: pa.Table) -> pa.Table:
+    """All steps, one after the other."""
+    for step in steps:
+        table = step.apply(table)
+    return table
+
+
+@dataclass(frozen=True)
+class Select(Step):
+    """Columns of the result, in order, each an expression over the columns before."""
+
+    scalars: Scalars
+
+    @classmethod
+    def of(cls, before: Shape, columns: Sequence[str], expressions: Mapping[str, str]) -> Select:
+        if not columns and not expressions:
+            raise QueryError("select() needs at least one column")
+        for name in columns:
+            if name not in before.names:
+                raise QueryError(f"select: there is no column {name!r}{did_you_mean(name, before.names)}")
+        for i, name in enumerate(columns):
+            if name in columns[:i] or name in expressions:
+                raise QueryError(f"select: the column {name!r} is given twice")
+        scope = Scope(before.schema)
+        wanted = {name: scope.named(name) for name in columns}
+        for name, text in expressions.items():
+            wanted[name] = _resolved(scope, text, f"select: {name}={text!r}")
+        return cls(before, Scalars(scope, wanted))
+
+    @property
+    def after(self) -> Shape:
+        types, wanted = self.scalars.types, self.scalars.wanted
+        naming = tuple(
+            name for name, e in wanted.items() if self._names_window(e) and (name not in RESERVED or e.column == name)
+        )
+        return Shape(pa.schema([pa.field(name, types[name]) for name in wanted]), naming)
+
+    def passing(self, before: Shape, column: str) -> Step:
+        scope = Scope(before.schema)
+        return Select(before, Scalars(scope, {**self.scalars.wanted, column: scope.named(column)}))
+
+    def apply(self, table: pa.Table) -> pa.Table:
+        values = self.scalars.evaluate(table)
+        if "void" in table.column_names:
+            voids = table.column("void")
+            for name, e in self.scalars.wanted.items():
+                if e.column is None and not self._names_window(e):
+                    # a withdrawn result has no values, whatever the expression makes of nulls
+                    values[name] = pc.if_else(voids, pa.scalar(None, values[name].type), values[name])
+        return pa.table(values)
+
+    def _names_window(self, expression: Expression) -> bool:
+        return bool(expression.columns) and all(c in self.before.naming for c in expression.columns)
+
+    def __str__(self) -> str:
+        wanted = self.scalars.wanted.items()
+        return "select " + ", ".join(name if e.column == name else f"{e.text} as {name}" for name, e in wanted)
+
+
+@dataclass(frozen=True)
+class Having(Step):
+    """Only results for which a condition is true.
+
+    A correction that makes a result fail the condition is given as a withdrawal (`void`), as long as the results
+    have that column: whoever has the result from before must hear of it.
+    """
+
+    condition: Expression
+    scalars: Scalars
+
+    @classmethod
+    def of(cls, before: Shape, text: str) -> Having:
+        scope = Scope(before.schema)
+        condition = _resolved(scope, text, f"where({text!r})")
+        scalars = Scalars(scope, {condition.text: condition})
+        kind = scalars.types[condition.text]
+        if not pa.types.is_boolean(kind):
+            raise QueryError(f"where({text!r}) must be a condition, true or false for each result; it is {kind}")
+        return cls(before, condition, scalars)
+
+    @property
+    def after(self) -> Shape:
+        return self.before
+
+    def apply(self, table: pa.Table) -> pa.Table:
+        holds = self.scalars.evaluate(table)[self.condition.text].fill_null(False)
+        if not {"void", "revision"} <= {*self.before.naming}:
+            return table.filter(holds)
+        holds = pc.and_not(holds, table.column("void"))
+        withdrawn = pc.and_not(pc.greater(table.column("revision"), 0), holds)
+        if pc.any(withdrawn).as_py():
+            table = self._withdraw(table, withdrawn)
+        return table.filter(pc.or_(holds, withdrawn))
+
+    def _withdraw(self, table: pa.Table, chosen: pa.ChunkedArray) -> pa.Table:
+        columns = {}
+        for name in table.column_names:
+            column = table.column(name)
+            if name == "void":
+                column = pc.or_(column, chosen)
+            elif name in self.before.names and name not in self.before.naming:
+                column = pc.if_else(chosen, pa.scalar(None, column.type), column)
+            columns[name] = column
+        return pa.table(columns)
+
+    def __str__(self) -> str:
+        return f"where {self.condition.text}"
+
+
+@dataclass(frozen=True)
+class Order(Step):
+    """Results that are due at the same time, ordered; those due earlier stay before them."""
+
+    keys: tuple[tuple[Expression, str], ...]  # with ASC or DESC, NULLS FIRST or LAST
+    scalars: Scalars
+    together: ClassVar[bool] = True
+
+    @classmethod
+    def of(cls, before: Shape, texts: Sequence[str]) -> Order:
+        if not texts:
+            raise QueryError("order_by() needs at least one column, for instance 'total DESC'")
+        if "window_end" not in before.naming:
+            raise QueryError(
+                "order_by orders the results of each window, and these no longer have the column 'window_end': "
+                "call order_by before select"
+            )
+        scope = Scope(before.schema)
+        keys = [(scope.named(name), "ASC NULLS LAST") for name in _FIRST if name in before.naming]
+        for text in texts:
+            tree, direction = parse_order(text)
+            try:
+                found = scope.named(text) if text in before.names else scope.resolve(tree, text)
+            except ExpressionError as error:
+                raise ExpressionError(f"order_by({text!r}): {error}") from error
+            if isinstance(found.tree, exp.Literal):
+                raise QueryError(f"order_by({text!r}) is the same for every result; give the name of a column")
+            keys.append((found, direction))
+        return cls(before, tuple(keys), Scalars(scope, {e.text: e for e, _ in keys}))
+
+    @property
+    def after(self) -> Shape:
+        return self.before
+
+    def apply(self, table: pa.Table) -> pa.Table:
+        if table.num_rows < 2:
+            return table
+        values = self.scalars.evaluate(table)
+        columns = {f"k{i}": values[e.text] for i, (e, _) in enumerate(self.keys)}
+        columns["place"] = pa.chunked_array([pa.array(range(table.num_rows), pa.int64())])
+        order = ", ".join([*(f"k{i} {direction}" for i, (_, direction) in enumerate(self.keys)), "place"])
+        sorted_places = connection().from_arrow(pa.table(columns)).order(order).project("place").to_arrow_table()
+        return table.take(sorted_places.column("place"))
+
+    def __str__(self) -> str:
+        said = [f"{e.text} {direction}" for e, direction in self.keys if e.column not in _FIRST]
+        return f"order by {', '.join(said)}, among results that are due at the same time"
+
+
+def _resolved(scope: Scope, text: str, where: str) -> Expression:
+    try:
+        return scope.scalar(text)
+    except ExpressionError as error:
+        raise ExpressionError(f"{where}: {error}") from error

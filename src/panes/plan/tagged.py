@@ -1,0 +1,242 @@
+"""Rows of many windows in tables, each row tagged with its window, and the one statement that is run over them.
+
+In: one table per side (a relation has one, a join several), row i of side s belonging to window numbers[s][i], and
+a table of the windows themselves. Out: the window number and the wanted values of each row that the statement
+leaves. Rows only ever meet rows of their own window. DuckDB is closed off as in `scalars`, gets generated
+SQL over generated names, and computes nothing that is a plain column: those are taken by row number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from panes.errors import DataError, ExpressionError
+from panes.plan.duckdb_sql import duckdb_sql
+from panes.plan.expressions import Expression
+from panes.plan.scalars import connection, duckdb_errors, reason
+
+Array = np.ndarray
+#: The table of the windows, in SQL.
+WINDOWS = "panes_windows"
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What a statement runs on."""
+
+    sides: tuple[pa.Table, ...]
+    numbers: tuple[Array, ...]  # per side, the window of each row; non-decreasing
+    windows: pa.Table
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Rows that a statement gives: the window of each, and one column per wanted expression."""
+
+    numbers: Array
+    columns: tuple[pa.Array | pa.ChunkedArray, ...]
+
+
+@dataclass(frozen=True)
+class Joined:
+    """How a side meets those before it: INNER, LEFT, RIGHT or FULL; `on` None: every pair of a window."""
+
+    how: str
+    on: Expression | None = None
+
+
+class Layout:
+    """The columns of each side and of the windows (names differ throughout), and how sides are joined."""
+
+    #: what aggregates are computed on the way, for messages
+    described: tuple[str, ...] = ()
+    window_ids = "p_"
+
+    def __init__(self, sides: Sequence[pa.Schema], windows: pa.Schema, joins: Sequence[Joined] = ()) -> None:
+        self.sides = tuple(sides)
+        self.windows = windows
+        self.joins = tuple(joins)
+        self.schema = pa.schema([f for part in (*self.sides, self.windows) for f in part])
+        #: each column's name in SQL: DuckDB ignores case, so names are by position
+        self.ids = {name: f"s{s}_{i}" for s, side in enumerate(sides) for i, name in enumerate(side.names)}
+        self.ids |= {name: f"{self.window_ids}{i}" for i, name in enumerate(windows.names)}
+        self._compiled: dict[str, tuple[str, pa.DataType]] = {}
+        #: the layout of the tables themselves, and those of their columns that are read on the way
+        self.base: Layout = self
+        self.reads = frozenset(name for join in self.joins if join.on is not None for name in join.on.columns)
+        #: SQL of the rows: sides are joined within each window
+        self.source = self._joined()
+
+    @property
+    def number(self) -> str:
+        """SQL of the window number of a row."""
+        return self._number(len(self.sides))
+
+    def _number(self, sides: int) -> str:
+        return "w0" if sides == 1 else f"coalesce({', '.join(f'w{s}' for s in range(sides))})"
+
+    def _joined(self) -> str:
+        text = "panes_0"
+        for s, join in enumerate(self.joins, start=1):
+            on = "" if join.on is None else f" AND ({self.compile(join.on)[0]})"
+            text += f" {join.how} JOIN panes_{s} ON {self._number(s)} = w{s}{on}"
+        return text
+
+    def with_windows(self, source: str) -> str:
+        """The same rows with the columns of their windows."""
+        return f"{source} LEFT JOIN {WINDOWS} ON {self.number} = p"
+
+    def compile(self, expression: Expression) -> tuple[str, pa.DataType]:
+        """SQL of an expression, and its type; found on no rows."""
+        if expression.column is not None:
+            return f'"{self.ids[expression.column]}"', self.schema.field(expression.column).type
+        if expression.text not in self._compiled:
+            self._compiled[expression.text] = self._compile(expression)
+        return self._compiled[expression.text]
+
+    def _compile(self, expression: Expression) -> tuple[str, pa.DataType]:
+        empty = self.schema.empty_table().select(list(expression.columns) or self.schema.names[:1])
+        empty = empty.rename_columns([self.ids[name] for name in empty.column_names])
+
+        def type_of(sql: str) -> str:
+            return str(connection().from_arrow(empty).project(f"{sql} AS e").types[0])
+
+        try:
+            sql = duckdb_sql(expression.tree, self.ids, type_of)
+            return sql, connection().from_arrow(empty).project(f"{sql} AS e").to_arrow_table().schema.field(0).type
+        except duckdb_errors() as error:
+            raise ExpressionError(f"the expression {expression.text!r} can't be computed: {reason(error)}") from error
+
+
+class Statement:
+    """Rows of every window: filtered, projected, made distinct, ordered and limited, window by window.
+
+    Rows come by window, then by `order`, then as they lie in the sides. Immutable and picklable.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        wanted: Sequence[Expression],
+        *,
+        where: Expression | None = None,
+        order: Sequence[tuple[Expression, str]] = (),
+        limit: int | None = None,
+        distinct: bool = False,
+    ) -> None:
+        self.layout = layout
+        self.wanted = tuple(wanted)
+        self.where = where
+        self.order = tuple(order)
+        self.limit = limit
+        self.distinct = distinct
+        self.types = tuple(layout.compile(e)[1] for e in wanted)
+        computed = tuple(e for e in wanted if distinct or not self._is_plain(e))
+        #: what DuckDB must give, by text; the rest are plain columns
+        self._computed = {e.text: f"e{i}" for i, e in enumerate({e.text: e for e in computed}.values())}
+        read = [*computed, *(e for e, _ in self.order), *([] if where is None else [where])]
+        self._used = frozenset(name for e in read for name in e.columns)
+        self.sql = self._text({e.text: e for e in computed})
+
+    def _is_plain(self, wanted: Expression) -> bool:
+        """Whether the values lie in a table and need not be computed."""
+        name = wanted.column
+        return name is not None and (self.layout.base is self.layout or name in self.layout.windows.names)
+
+    def _text(self, computed: Mapping[str, Expression]) -> str | None:
+        """The SQL; None if every row is wanted as it is."""
+        layout, sides = self.layout, range(len(self.layout.sides))
+        with_windows = any(name in self._used for name in layout.windows.names)
+        in_place = layout.source == "panes_0" and not with_windows and not self.order and not self.distinct
+        if in_place and not computed and self.where is None and self.limit is None:
+            return None
+        rows = ", ".join(f"i{s}" for s in sides)
+        values = [f"{layout.compile(e)[0]} AS {self._computed[text]}" for text, e in computed.items()]
+        keys = [self._computed.get(e.text, f"o{i}") for i, (e, _) in enumerate(self.order)]
+        values += [f"{layout.compile(e)[0]} AS {k}" for (e, _), k in zip(self.order, keys) if k[0] == "o"]
+        source = layout.with_windows(layout.source) if with_windows else layout.source
+        where = "" if self.where is None else f" WHERE {layout.compile(self.where)[0]}"
+        text = f"SELECT {', '.join([f'{layout.number} AS w', rows, *values])} FROM {source}{where}"
+        if self.distinct:
+            same = ", ".join(["w", *self._computed.values()])
+            firsts = ", ".join(f"min(i{s}) AS i{s}" for s in sides)
+            text = f"SELECT {same}, {firsts} FROM ({text}) GROUP BY {same}"
+        order = [f"{key} {direction}" for key, (_, direction) in zip(keys, self.order)]
+        order += [f"i{s} NULLS LAST" for s in sides]
+        order += self._computed.values() if self.distinct else []  # groups of a join have no place
+        if self.limit is not None:
+            place = f"row_number() OVER (PARTITION BY w ORDER BY {', '.join(order)})"
+            text = f"SELECT * FROM ({text}) QUALIFY {place} <= {self.limit}"
+        shown = ", ".join(["w", rows, *self._computed.values()])
+        sort = "" if in_place and self.limit is None else f" ORDER BY w, {', '.join(order)}"
+        return f"SELECT {shown} FROM ({text}){sort}"
+
+    def run(self, tables: Tables) -> Chunk:
+        """All rows that the statement gives."""
+        if self.sql is None:
+            return Chunk(tables.numbers[0], tuple(self._taken(tables, e, None, None) for e in self.wanted))
+        with self._given(tables) as relation:
+            return self._chunk(tables, relation.to_arrow_table())
+
+    @contextmanager
+    def _given(self, tables: Tables) -> Iterator[Any]:
+        """The statement over the tables, to be fetched."""
+        assert self.sql is not None
+        con = connection()
+        named = self._named(tables)
+        try:
+            for name, table in named.items():
+                con.register(name, table)
+            yield con.sql(self.sql)
+        except duckdb_errors() as error:
+            raise self._failed(error) from error
+        finally:
+            for name in named:
+                con.unregister(name)
+
+    def _named(self, tables: Tables) -> dict[str, pa.Table]:
+        """The tables that DuckDB sees: only columns that are used, and numbers of windows and rows."""
+        base, used = self.layout.base, self._used | self.layout.reads
+        ids = {**self.layout.ids, **base.ids}
+        named = {}
+        for s, (side, numbers) in enumerate(zip(tables.sides, tables.numbers, strict=True)):
+            columns = {ids[n]: side.column(n) for n in base.sides[s].names if n in used}
+            columns |= {f"w{s}": pa.array(numbers), f"i{s}": pa.array(np.arange(len(numbers)))}
+            named[f"panes_{s}"] = pa.table(columns)
+        of_windows = {self.layout.ids[n]: n for n in self.layout.windows.names if n in self._used}
+        of_windows |= {base.ids[n]: n for n in base.windows.names if n in used}
+        columns = {column: tables.windows.column(n) for column, n in of_windows.items()}
+        named[WINDOWS] = pa.table({**columns, "p": pa.array(np.arange(tables.windows.num_rows))})
+        return named
+
+    def _chunk(self, tables: Tables, given: pa.Table) -> Chunk:
+        numbers = given.column("w").to_numpy()
+        return Chunk(numbers, tuple(self._taken(tables, e, given, numbers) for e in self.wanted))
+
+    def _taken(self, tables: Tables, wanted: Expression, given: pa.Table | None, numbers: Array | None) -> Any:
+        if not self._is_plain(wanted):
+            assert given is not None
+            column = given.column(self._computed[wanted.text])
+            declared = self.layout.compile(wanted)[1]
+            return column if column.type == declared else column.cast(declared)
+        name = wanted.column
+        if name in self.layout.windows.names:
+            return tables.windows.column(name).take(pa.array(tables.numbers[0] if numbers is None else numbers))
+        side = next(s for s, schema in enumerate(self.layout.sides) if name in schema.names)
+        column = tables.sides[side].column(name)
+        return column if given is None else column.take(given.column(f"i{side}"))
+
+    def _failed(self, error: Exception) -> DataError:
+        conditions = [
+            *(j.on for j in self.layout.base.joins if j.on is not None),
+            *([self.where] if self.where else []),
+        ]
+        texts = [e.text for e in (*conditions, *self.wanted) if e.column is None]
+        shown = "; ".join((*self.layout.described, *texts))
+        return DataError(f"the rows of a window can't be computed ({shown}): {reason(error)}")

@@ -1,0 +1,136 @@
+"""Sources that are made of streams and queries: what one gives is what the next one reads.
+
+A run of the outer stream runs those inside. Rows that a query inside does not use are not lost: they come out
+as rejects of the outer run, each with its reason and the row as text.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from panes.plan.batches import conform
+from panes.plan.explain import explain
+from panes.plan.flow import Flow, explain_flow
+from panes.plan.query import QueryPlan, StreamPlan
+from panes.plan.types import canonical_schema
+from panes.runners.local.rejects import Rejects
+from panes.runners.local.runner import make_operator
+from panes.runners.local.source import Source
+from panes.slicing.operator import SliceOperator
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class DerivedSource(Source):
+    """A source that reads other sources."""
+
+    def __init__(self, schema: pa.Schema, inputs: Sequence[Source]) -> None:
+        self.schema = canonical_schema(schema)
+        self.inputs = tuple(inputs)
+        self.repeatable = all(source.repeatable for source in inputs)
+        self.live = any(source.live for source in inputs)
+        self.on_spark = any(source.on_spark for source in inputs)
+        self.windowed = any(source.windowed for source in inputs)
+
+    def read(self, rejects: Rejects) -> Iterator[pa.Table]:
+        for table in self.derive(rejects):
+            if table.num_rows:
+                yield conform(table, self.schema)
+
+    @abstractmethod
+    def derive(self, rejects: Rejects) -> Iterator[pa.Table]:
+        """What is made of the inputs."""
+
+    @abstractmethod
+    def explain(self) -> tuple[str, ...]:
+        """What happens inside, one text per input."""
+
+    @abstractmethod
+    def to_spark(self) -> DataFrame:
+        """The same on Spark."""
+
+    def marked(self, windows: StreamPlan) -> DataFrame | None:
+        """The same for windows on the time of a stream, if it is merged of several: on a streaming frame each of
+        these has a watermark of its own, and Spark goes by the slowest. None: it is not."""
+        return None
+
+
+def explain_inputs(source: Source | None) -> tuple[str, ...]:
+    """The explanations of the streams and queries that a source is made of."""
+    return source.explain() if isinstance(source, DerivedSource) else ()
+
+
+class FlowSource(DerivedSource):
+    """The rows of a stream without windows."""
+
+    def __init__(self, flow: Flow, source: Source) -> None:
+        super().__init__(flow.schema, [source])
+        self._flow = flow
+        self._source = source
+        self.rows = None if flow.stream.where else source.rows
+
+    def derive(self, rejects: Rejects) -> Iterator[pa.Table]:
+        return map(self._flow.apply, self._source.batches(rejects))
+
+    def explain(self) -> tuple[str, ...]:
+        return (str(explain_flow(self._flow, str(self._source), explain_inputs(self._source))),)
+
+    def to_spark(self) -> DataFrame:
+        from panes.runners.spark.flows import flow_frame
+        from panes.runners.spark.source import frame_of
+
+        return flow_frame(self._flow, frame_of(self._source))
+
+    def marked(self, windows: StreamPlan) -> DataFrame | None:
+        from panes.runners.spark.flows import flow_frame
+
+        time = self._flow.scalars.wanted.get(windows.time)
+        if time is None or time.column != windows.time or not isinstance(self._source, DerivedSource):
+            return None
+        frame = self._source.marked(windows)
+        return None if frame is None else flow_frame(self._flow, frame)
+
+    def __str__(self) -> str:
+        return f"a stream of {self._source}"
+
+
+class QuerySource(DerivedSource):
+    """The results of a query."""
+
+    def __init__(self, plan: QueryPlan, source: Source) -> None:
+        super().__init__(plan.shape.schema, [source])
+        self.windowed = True
+        self._plan = plan
+        self._source = source
+
+    def derive(self, rejects: Rejects) -> Iterator[pa.Table]:
+        op = make_operator(self._plan)
+        for batch in self._source.batches(rejects):
+            yield op.push(batch).table
+            _pass_on(op, rejects)
+        yield op.finish().table
+        _pass_on(op, rejects)
+
+    def explain(self) -> tuple[str, ...]:
+        explained = explain(make_operator(self._plan), self._plan.steps, explain_inputs(self._source))
+        return (str(explained),)
+
+    def to_spark(self) -> DataFrame:
+        from panes.runners.spark.runner import to_spark
+
+        return to_spark(self._plan, self._source, inside=True)
+
+    def __str__(self) -> str:
+        return f"a query over {self._source}"
+
+
+def _pass_on(op: SliceOperator, rejects: Rejects) -> None:
+    """What the query has not used, to whoever runs it."""
+    for row in op.take_late().to_pylist():
+        reason = row.pop("reason")
+        rejects.add(f"{reason} in a query inside", str(row))

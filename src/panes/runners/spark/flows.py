@@ -1,0 +1,117 @@
+"""Streams without windows on Spark, and the steps that are done to results.
+
+Rows are chosen and computed by Spark's own columns where these are known to give the same. Everything else, and all
+steps, run in Spark's workers on Arrow batches, by the same code as in the embedded runner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from panes.plan.flow import Flow
+from panes.plan.steps import Step, apply_steps
+from panes.runners.spark.columns import NoColumn
+from panes.runners.spark.packing import read
+from panes.runners.spark.row_columns import RowColumns, named, nullable
+from panes.runners.spark.spark_types import arrow_schema, spark_schema, spark_type, storable, storable_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def flow_frame(flow: Flow, frame: DataFrame) -> DataFrame:
+    """The rows of a stream without windows."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        return _native(flow, frame)
+    except (NoColumn, AnalysisException):  # Spark would compute it in another way, or not at all
+        return _in_workers(flow, frame)
+
+
+def _native(flow: Flow, frame: DataFrame) -> DataFrame:
+    """The rows by Spark alone; raises NoColumn if it would give others."""
+    rows = RowColumns(flow.stream, frame)
+    wanted, types = flow.scalars.wanted, flow.scalars.types
+    rows.check(wanted.values())
+    if flow.stream.where or any(e.column is None for e in wanted.values()):
+        rows.check_session()
+    builder = rows.builder
+    columns = [builder.column(e).cast(spark_type(storable(types[name]))).alias(name) for name, e in wanted.items()]
+    return nullable(rows.filtered().select(*columns))
+
+
+def _in_workers(flow: Flow, frame: DataFrame) -> DataFrame:
+    mapper = FlowMapper(flow)
+    return frame.select(*(named(name) for name in flow.used)).mapInArrow(mapper, spark_schema(mapper.schema))
+
+
+class FlowMapper:
+    """Batches of the data to batches of what the stream shows."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+        self.schema = storable_schema(flow.schema)
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows = read(self._flow.stream, pa.Table.from_batches([batch]))
+            yield from stored(self._flow.project(rows), self.schema).to_batches()
+
+
+def step_frame(steps: Sequence[Step], given: pa.Schema, frame: DataFrame) -> DataFrame:
+    """Results after the steps; `given` is the schema of what the windows give.
+
+    Columns of late rows (`to_spark(late=True)`) come after those of the results, which late rows don't have.
+    """
+    mapper = StepMapper(steps, given, arrow_columns(frame, given))
+    if any(step.together for step in steps):
+        # one task sees all that is given at once, and can put it in order
+        frame = frame.repartition(1)
+    return frame.mapInArrow(mapper, spark_schema(mapper.schema))
+
+
+def arrow_columns(frame: DataFrame, given: pa.Schema) -> pa.Schema:
+    """The columns of a frame that are not results."""
+    return pa.schema([f for f in arrow_schema(frame.schema) if f.name not in given.names])
+
+
+class StepMapper:
+    """Batches of results to batches of results after the steps; late rows pass by."""
+
+    def __init__(self, steps: Sequence[Step], given: pa.Schema, late: pa.Schema) -> None:
+        self._steps = tuple(steps)
+        self._given = given
+        self._late = late
+        self.schema = pa.schema([*storable_schema(steps[-1].schema_out), *late])
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        together = any(step.together for step in self._steps)
+        for part in [list(batches)] if together else ([batch] for batch in batches):
+            if part:
+                yield from self._applied(pa.Table.from_batches(part)).to_batches()
+
+    def _applied(self, table: pa.Table) -> pa.Table:
+        results, late = table, table.slice(0, 0)
+        if self._late.names:
+            reasons = table.column("late_reason")
+            results, late = table.filter(reasons.is_null()), table.filter(reasons.is_valid())
+        # as the windows gave them: Spark knows fewer types
+        given = pa.table([results.column(f.name).cast(f.type) for f in self._given], schema=self._given)
+        out = stored(apply_steps(self._steps, given), storable_schema(self._steps[-1].schema_out))
+        return pa.concat_tables([self._filled(out), self._filled(late.select(self._late.names))])
+
+    def _filled(self, table: pa.Table) -> pa.Table:
+        columns = [
+            table.column(f.name) if f.name in table.column_names else pa.nulls(table.num_rows, f.type)
+            for f in self.schema
+        ]
+        return pa.table(columns, schema=self.schema)
+
+
+def stored(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """A table in the types that Spark has."""
+    return pa.table([table.column(f.name).cast(f.type) for f in schema], schema=schema)

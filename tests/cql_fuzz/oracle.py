@@ -1,0 +1,255 @@
+"""The oracle of CQL: statements interpreted over lists of rows, slowly and in the obvious way.
+
+It reads the tree that the generator made (`panes.cql.tree`, with terms for expressions), not what the parser read,
+and shares nothing with the library but the classes of that tree. Windows and aggregates are those of tests/oracle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from panes.cql import tree
+from panes.cql.tree import Entry, Join, Merge, Name, Select, StreamRef, SubqueryRef, WindowClause
+from tests.cql_fuzz.evaluate import Scope, ticks_of, value_of
+from tests.cql_fuzz.feeds import Answer, Feed, advanced, punctual, time_of
+from tests.cql_fuzz.oracle_names import (
+    as_datetime,
+    as_declared,
+    expanded,
+    is_aggregated,
+    is_column,
+    is_pseudo,
+    liftable,
+    name_of,
+    named,
+    ordered_by,
+    renamed,
+    scopes_of,
+    typed,
+    without_windows,
+)
+from tests.cql_fuzz.oracle_windows import GAP, columns_that_advance, computed, modelled, spec_of, ticks
+from tests.cql_fuzz.terms import Term
+from tests.oracle.aggregates import order
+from tests.oracle.windows import INFINITY, Row, due_windows
+
+#: kinds of windows that have an end, by which their results are in order
+ORDERED = {"sliding", "cumulate", "landmark", "fixed", "fixed_band"}
+#: where a result stands, what it is ordered by, and its values
+Found = tuple[Any, list[Any], tuple[Any, ...]]
+
+
+@dataclass
+class World:
+    """What statements have made so far: data by name, schemas, streams; `ticks`: times of arrival, if they differ."""
+
+    data: dict[str, Feed]
+    schemas: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    streams: dict[str, Any] = field(default_factory=dict)
+    ticks: list[int] | None = None
+
+    # --- statements ---
+
+    def make(self, statement: Any) -> None:
+        """A statement that makes something."""
+        if isinstance(statement, tree.CreateSchema):
+            parent = () if statement.extends is None else self.schemas[statement.extends.text.lower()]
+            self.schemas[statement.name.text.lower()] = (*parent, *self._columns(statement.definition))
+        elif isinstance(statement, tree.CreateStream):
+            self.streams[statement.name.text.lower()] = statement
+        elif isinstance(statement, tree.Insert):
+            name = statement.target.text.lower()
+            self.streams[name] = replace(self.streams[name], query=statement.query)
+        elif isinstance(statement, tree.Split):
+            for c in statement.clauses:
+                select = Select(c.entries, StreamRef(statement.source), c.where)
+                known = self.streams.get(c.target.text.lower())
+                made = replace(known, query=select) if known else tree.CreateStream(c.target, None, query=select)
+                self.streams[c.target.text.lower()] = made
+
+    def _columns(self, definition: Any) -> tuple[tuple[str, str], ...]:
+        if isinstance(definition, Name):
+            return self.schemas[definition.text.lower()]
+        return tuple((a.name.text, a.type.text.lower()) for a in definition)
+
+    def feed(self, name: str, time: str | None = None) -> Feed:
+        """The rows of a stream; where streams are merged, by `time` if it is known or asked for."""
+        made = self.streams.get(name.lower())
+        if made is None:
+            return self.data[name.lower()]
+        declared = None if made.schema is None else self._columns(made.schema)
+        if made.query is None:
+            given = self.data[made.source.name.lower()]
+            feed = Feed(declared or given.columns, given.rows)
+        else:
+            merged = isinstance(made.query, Merge)
+            feed = self._merge(made.query, time) if merged else self.query(made.query)
+            if declared is not None:
+                feed = as_declared(feed, declared)
+        if made.watermark is not None:
+            on = None if made.watermark.on is None else made.watermark.on.text.lower()
+            feed = replace(feed, delay=made.watermark.delay, time=on or feed.time)
+        return feed
+
+    # --- queries ---
+
+    def query(self, query: Any) -> Answer:
+        if isinstance(query, Merge):
+            return self._merge(query)
+        if isinstance(query.source, Join):
+            from tests.cql_fuzz.oracle_joins import join
+
+            return join(self, query)
+        feed, windows, scopes = self.read(query.source)
+        kept = [s for s in scopes if query.where is None or value_of(query.where, s) is True]
+        if windows:
+            return self._windowed(query, feed, windows, kept)
+        return self._flow(query, feed, kept)
+
+    def _merge(self, query: Merge, asked: str | None = None) -> Answer:
+        """In the order of the largest time that each side has reached; sides in order where it is the same."""
+        feeds = [self.feed(name.text) for name in query.streams]
+        times = {f.time for f in feeds}
+        known = times.pop() if len(times) == 1 else None
+        time = asked or known
+        placed = []
+        for feed in feeds:
+            top = -INFINITY
+            for row in feed.rows:
+                now = None if time is None else ticks_of(row[[n.lower() for n in feed.names].index(time)])
+                top = top if now is None else max(top, now)
+                placed.append((top, row))
+        placed.sort(key=lambda item: item[0])
+        delays = [f.delay for f in feeds if f.delay is not None and f.time in (None, time)]
+        delay = max(delays, key=lambda d: ticks(d, False)) if delays else None
+        return Answer(feeds[0].columns, tuple(row for _, row in placed), known, delay)
+
+    def read(self, source: StreamRef | SubqueryRef) -> tuple[Feed, tuple[WindowClause, ...], list[Scope]]:
+        """What a reference gives: its rows, the windows on them, and rows as scopes under its alias."""
+        windows = source.windows
+        if isinstance(source, StreamRef):
+            feed = self.feed(source.name.text)
+            feed = self.feed(source.name.text, time_of(feed, windows)) if windows else feed
+            prefixes = [source.name.text.lower()]
+        else:
+            inner = source.query
+            lifted = liftable(inner)
+            if lifted:
+                windows = tuple(renamed(w, inner) for w in lifted)
+                inner = without_windows(inner)
+            feed = self.query(inner)
+            prefixes = []
+        if source.alias is not None:
+            prefixes.append(source.alias.text.lower())
+        return feed, windows, scopes_of(feed, prefixes)
+
+    def _flow(self, query: Select, feed: Feed, scopes: list[Scope]) -> Answer:
+        entries = expanded(query.entries, feed.names)
+        rows = tuple(tuple(value_of(e.expression, s) for e in entries) for s in scopes)
+        time = next((name_of(e) for e in entries if is_column(e.expression, feed.time)), None)
+        delay = feed.delay if time is not None else None
+        return Answer(typed(entries, rows, feed), rows, None if time is None else time.lower(), delay)
+
+    # --- windows ---
+
+    def _windowed(self, query: Select, feed: Feed, windows: tuple[WindowClause, ...], scopes: list[Scope]) -> Answer:
+        entries = expanded(query.entries, feed.names)
+        found: list[Found] = []
+        time = time_of(feed, windows)
+        for place, window in enumerate(windows):
+            inside = [s for s in scopes if window.where is None or value_of(window.where, s) is True]
+            label = window.label.text if window.label is not None else f"w{place + 1}" if place else "window"
+            alike = tuple(w for w in windows if w.where == window.where)
+            for rows in self._per_key(query, feed, alike, inside, time):
+                found += self._of_key(query, entries, feed, window, time, rows, label)
+        if is_aggregated(query) and query.limit is None:
+            found = in_order(found, query)  # across keys, too
+        found.sort(key=lambda item: item[0])
+        rows = tuple(row for _, _, row in found)
+        ends = [name_of(e) for e in entries if is_column(e.expression, "window_end")]
+        known = ends[0].lower() if ends and "window_end" not in map(str.lower, feed.names) else None
+        kinds = {spec_of(w, time, feed.whole(time))[0] for w in windows}
+        exact = bool(query.order_by) and kinds <= ORDERED and len(windows) == 1
+        exact = exact and not (query.group_by and (query.limit is not None or not is_aggregated(query)))
+        return Answer(typed(entries, rows, feed, windows), rows, known, exact=exact)
+
+    def _per_key(
+        self, query: Select, feed: Feed, windows: tuple[WindowClause, ...], scopes: list[Scope], time: str | None
+    ) -> list[list[Row]]:
+        """The rows that windows see, in event order, apart by GROUP BY; late ones are left out."""
+        kept = punctual(feed, windows, scopes, time, self.ticks)
+        gaps = [w for w in windows if isinstance(w.gap, Term)]
+        kept = [r for r in kept if all((computed(w, r.data)[GAP] or 0) >= 0 for w in gaps)]
+        kept = [r for r in kept if all(computed(w, r.data)[GAP] is not None for w in gaps)]
+        keys = [k for k in (named(k, query, feed.names) for k in query.group_by) if not is_pseudo(k, feed)]
+        groups: dict[Any, list[Row]] = {}
+        for row in kept:
+            groups.setdefault(tuple(repr(value_of(k, row.data)) for k in keys), []).append(row)
+        advancing = set().union(*(columns_that_advance(spec_of(w, time, feed.whole(time))) for w in windows))
+        return [advanced(rows, advancing) for rows in groups.values()]
+
+    def _of_key(
+        self,
+        query: Select,
+        entries: list[Entry],
+        feed: Feed,
+        window: WindowClause,
+        time: str | None,
+        rows: list[Row],
+        label: str,
+    ) -> list[Found]:
+        whole = feed.whole(time)
+        seen = [Row(r.seq, r.time, {**r.data, **computed(window, r.data)}) for r in rows]
+        found = []
+        spec = modelled(window, spec_of(window, time, whole), query.model)
+        for (start, end, lo, hi), held in due_windows(spec, seen, INFINITY).items():
+            about = {
+                "window": label,
+                "window_start": start if whole else as_datetime(start),
+                "window_end": end if whole else as_datetime(end),
+                "window_from": lo,
+                "window_to": hi,
+            }
+            scopes = [{**about, **r.data} for r in held]
+            place = (INFINITY if end is None else end, INFINITY if hi is None else hi)
+            found += [(place, by, row) for by, row in relation(query, entries, feed, window, scopes)]
+        return found
+
+
+def relation(query: Select, entries: list[Entry], feed: Feed, window: WindowClause, scopes: list[Scope]) -> list[Any]:
+    """What a select says about the rows of one window."""
+    if not is_aggregated(query):
+        parts = [(s, None) for s in scopes]
+    else:
+        groups: dict[Any, list[Scope]] = {}
+        for s in scopes:
+            groups.setdefault(tuple(repr(s[p.text.lower()]) for p in window.partitioned), []).append(s)
+        parts = [(rows[0], rows) for rows in groups.values()]
+    return computed_rows(query, entries, feed.names, parts)
+
+
+def computed_rows(query: Select, entries: list[Entry], names: list[str], parts: list[Any]) -> list[Any]:
+    """HAVING, the columns, DISTINCT, ORDER BY and LIMIT over rows or groups of rows: (scope, rows or None)."""
+    found: list[Found] = []
+    for scope, rows in parts:
+        if query.having is not None and value_of(named(query.having, query, names), scope, rows) is not True:
+            continue
+        values = tuple(value_of(e.expression, scope, rows) for e in entries)
+        by = [value_of(ordered_by(i.expression, query), scope, rows) for i in query.order_by]
+        found.append((None, by, values))
+    if query.distinct:
+        found = list({repr(item[2]): item for item in reversed(found)}.values())[::-1]
+    return [item[1:] for item in in_order(found, query)[: query.limit]]
+
+
+def in_order(found: list[Found], query: Select) -> list[Found]:
+    """By ORDER BY; without a word on nulls they are the smallest values."""
+    for place in reversed(range(len(query.order_by))):
+        item = query.order_by[place]
+        first = item.nulls_first if item.nulls_first is not None else not item.descending
+        known = [f for f in found if f[1][place] is not None]
+        nulls = [f for f in found if f[1][place] is None]
+        known.sort(key=lambda f: order(f[1][place]), reverse=item.descending)
+        found = nulls + known if first else known + nulls
+    return found

@@ -1,0 +1,134 @@
+"""Window clauses to the specs of tests/oracle/windows.py, as SPEC Q-15 and docs/semantics.md define them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from panes.cql.tree import Duration, Measure, WindowClause
+from tests.cql_fuzz.evaluate import Scope, ticks_of, value_of
+from tests.cql_fuzz.terms import Term
+from tests.oracle.windows import Spec
+
+#: microseconds
+_UNITS = {"ms": 1_000, "sec": 1_000_000, "min": 60_000_000, "hour": 3_600_000_000, "day": 86_400_000_000}
+
+#: names under which what a window computes of each row is kept beside its columns
+GAP, BEGIN, UNTIL, VALUE = "#gap", "#begin", "#until", "#value"
+
+
+def measures(clause: WindowClause) -> list[Measure]:
+    found = (clause.size, clause.every, clause.gap, clause.longest)
+    return [m for m in found if isinstance(m, Measure)]
+
+
+def attributes(clause: WindowClause) -> list[str]:
+    """The attributes that lengths and points of a window are on, in order."""
+    found = [m.on.text.lower() for m in measures(clause) if m.on is not None]
+    if clause.kind != "delta" and isinstance(clause.on, Term):
+        found.append(clause.on.args[1].lower())
+    return found
+
+
+def is_time_based(clause: WindowClause) -> bool:
+    kinds = ("size", "cumulate", "fixed", "landmark", "band")
+    return clause.kind in kinds and all(m.kind != "rows" for m in measures(clause))
+
+
+def ticks(length: Duration, whole: bool) -> Any:
+    """A length in ticks: of whole numbers as they are, or in milliseconds; else in microseconds."""
+    if length.unit is None:
+        return length.number
+    return _UNITS[length.unit] // (1_000 if whole else 1) * length.number
+
+
+def modelled(clause: WindowClause, spec: Spec, model: str | None) -> Spec:
+    """A window as other engines evaluate it (SPEC Q-40..Q-44)."""
+    if model in (None, "tuple"):
+        return spec
+    if spec[0] == "whole_and_rest":
+        return ("per_instant", "rows", spec[1], spec[1], True) if model == "time" else spec
+    if spec[0] == "mixed":
+        return ("per_instant", *spec[1:3], *spec[4:]) if model == "time" else spec
+    if clause.every is None and clause.offset is None:
+        return ("on_change", "first_row", *spec[1:3])
+    return ("on_change", *spec)
+
+
+def spec_of(clause: WindowClause, time: str | None, whole: bool) -> Spec:
+    """`time`: the column that is the time (None: arrival); `whole`: it is a whole number."""
+
+    def place(measure: Measure) -> tuple[str, Any]:
+        if measure.kind == "rows":
+            return "rows", measure.length.number
+        on = None if measure.on is None else measure.on.text.lower()
+        return ("time", ticks(measure.length, whole)) if on == time else (str(on), ticks(measure.length, True))
+
+    if clause.kind == "size":
+        assert clause.size is not None
+        offset = 0 if clause.offset is None else ticks(clause.offset, whole)
+        return _sized(*place(clause.size), *place(clause.every or clause.size), offset)
+    if clause.kind == "session":
+        if not isinstance(clause.gap, Measure):
+            return ("session_by", GAP)
+        on, gap = place(clause.gap)
+        return ("session", gap) if on == "time" else ("session_on", on, gap)
+    if clause.kind == "cumulate":
+        assert clause.size is not None
+        assert clause.longest is not None
+        return ("cumulate", place(clause.size)[1], place(clause.longest)[1])
+    if clause.kind == "landmark":
+        assert clause.every is not None
+        return ("landmark", _point(clause.start), place(clause.every)[1])
+    if clause.kind == "fixed":
+        return ("fixed", _point(clause.start), _point(clause.end))
+    if clause.kind == "band":
+        assert clause.size is not None
+        return ("fixed_band", _point(clause.start), place(clause.size)[1])
+    if clause.kind == "delta":
+        return ("delta", clause.threshold, VALUE)
+    if clause.kind == "punctuated":
+        return ("punctuated", BEGIN, None if clause.until is None else UNTIL)
+    return ("threshold", BEGIN, 0, clause.min_rows or 1)
+
+
+def _sized(size_on: str, size: Any, every_on: str, every: Any, offset: Any) -> Spec:
+    if (size_on, size) == (every_on, every) and size_on == "rows":
+        return ("whole_and_rest", size)
+    if size_on == every_on == "time":
+        return ("sliding", size, every, offset)
+    if size_on == every_on and size_on != "rows":
+        return ("column", size_on, size, every, offset)
+    # windows on rows hold what there is, and the end of the stream ends the last one (SPEC Q-17, Q-34)
+    return ("mixed", size_on, size, every_on, every, True)
+
+
+def columns_that_advance(spec: Spec) -> set[str]:
+    """Columns that a window runs on besides the time; rows that go back on them are not used."""
+    if spec[0] in ("column", "session_on"):
+        return {spec[1]}
+    if spec[0] == "mixed":
+        return {on for on in (spec[1], spec[3]) if on not in ("rows", "time")}
+    return set()
+
+
+def computed(clause: WindowClause, scope: Scope) -> Scope:
+    """What the window looks at in a row besides its columns."""
+    made: Scope = {}
+    if isinstance(clause.gap, Term):
+        made[GAP] = value_of(clause.gap, scope)
+    if clause.kind == "delta":
+        made[VALUE] = value_of(clause.on, scope)
+    if clause.kind == "threshold":
+        made[BEGIN] = int(value_of(clause.begin, scope) is True)
+    elif clause.begin is not None:
+        made[BEGIN] = value_of(clause.begin, scope)
+    if clause.until is not None:
+        made[UNTIL] = value_of(clause.until, scope)
+    return made
+
+
+def _point(term: Any) -> Any:
+    from datetime import datetime
+
+    value = value_of(term, {})
+    return ticks_of(datetime.fromisoformat(value)) if isinstance(value, str) else value

@@ -1,0 +1,163 @@
+"""One program on the library and on the oracle: None if they agree, else what differs."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from panes.cql import tree
+from panes.cql.parse import Located, parse
+from panes.cql.printing import format_text, to_text
+from panes.cql.session import Rows, Session
+from tests.cql_fuzz.feeds import Answer, Feed
+from tests.cql_fuzz.generate import generate
+from tests.cql_fuzz.oracle import World
+from tests.cql_fuzz.programs import Data, Program
+from tests.cql_fuzz.spelling import text_of
+from tests.cql_fuzz.terms import Term, term_of
+
+_ARROW = {
+    "byte": pa.int8(), "short": pa.int16(), "int": pa.int32(), "long": pa.int64(), "float": pa.float32(),
+    "double": pa.float64(), "string": pa.string(), "boolean": pa.bool_(), "datetime": pa.timestamp("us"),
+}  # fmt: skip
+
+
+def program_text(program: Program) -> str:
+    return text_of(program.statements, random.Random(program.seed))
+
+
+def check(program: Program) -> str | None:
+    text = program_text(program)
+    found = parse(text)
+    wrong = text_difference(program, text, found)
+    if wrong is not None:
+        return f"text: {wrong}"
+    return results_difference(program, found)
+
+
+def failure(program: Program) -> str | None:
+    """Like `check`, with an exception of the library as a failure too."""
+    try:
+        return check(program)
+    except Exception as error:
+        where = error.__traceback__
+        while where is not None and where.tb_next is not None:
+            where = where.tb_next
+        place = f"{where.tb_frame.f_code.co_filename.rsplit('/', 2)[-1]}:{where.tb_lineno}" if where else "?"
+        return f"{type(error).__name__} at {place}: {error}"
+
+
+def check_seed(seed: int) -> str | None:
+    return failure(generate(seed))
+
+
+# --- the text ---
+
+
+def text_difference(program: Program, text: str, found: tuple[Located, ...]) -> str | None:
+    """Parsing, printing and formatting: the tree that was meant is the one that is read, again and again."""
+    read = [located.statement for located in found]
+    if len(read) != len(program.statements):
+        return f"{len(program.statements)} statements are read as {len(read)}"
+    for number, (meant, got) in enumerate(zip(program.statements, read, strict=True)):
+        if plain(meant) != plain(got):
+            return f"statement {number} is read as another: {to_text(got)}"
+        printed = to_text(got)
+        (again,) = parse(printed)
+        if again.statement != got:
+            return f"statement {number} is printed as another: {printed}"
+    formatted = format_text(text)
+    if [located.statement for located in parse(formatted)] != read:
+        return f"formatted, it is another program:\n{formatted}"
+    if format_text(formatted) != formatted:
+        return f"formatted twice, it looks different:\n{formatted}\n--- and then ---\n{format_text(formatted)}"
+    return None
+
+
+def plain(value: Any) -> Any:
+    """A tree without places, with terms for expressions."""
+    if isinstance(value, Term):
+        return value
+    if isinstance(value, exp.Expr):
+        return term_of(value)
+    if isinstance(value, tree.Name):
+        return value.text
+    if dataclasses.is_dataclass(value):
+        fields = [f.name for f in dataclasses.fields(value) if f.compare]
+        return (type(value).__name__, *(plain(getattr(value, f)) for f in fields))
+    return tuple(map(plain, value)) if isinstance(value, tuple) else value
+
+
+# --- the results ---
+
+
+def results_difference(program: Program, found: tuple[Located, ...]) -> str | None:
+    clock: Iterator[int] | None = None
+    session = Session({n: given(d) for n, d in program.data.items()}, clock=lambda: 0 if clock is None else next(clock))
+    world = World({n.lower(): Feed(d.columns, d.rows) for n, d in program.data.items()})
+    for number, (statement, located) in enumerate(zip(program.statements, found, strict=True)):
+        ticks = program.clocks.get(number)
+        clock = None if ticks is None else iter(ticks)
+        answer = session.execute(located)
+        if not isinstance(answer, Rows):
+            world.make(statement)
+            continue
+        world.ticks = None if ticks is None else list(ticks)
+        want = world.query(statement)
+        got = answer.query.to_arrow()
+        wrong = difference(want, got)
+        if wrong is not None:
+            return f"statement {number}: {wrong}"
+    return None
+
+
+def given(data: Data) -> Any:
+    if data.tuples:
+        return list(data.rows)
+    arrays = [pa.array([row[i] for row in data.rows], _ARROW[kind]) for i, (_, kind) in enumerate(data.columns)]
+    return pa.table(arrays, names=[name for name, _ in data.columns])
+
+
+def difference(want: Answer, got: pa.Table) -> str | None:
+    names = list(got.column_names)
+    if len(names) != len(want.columns) or any(
+        a and a.lower() != b.lower() for a, b in zip(want.names, names, strict=True)
+    ):
+        return f"columns should be {want.names}, are {names}"
+    found = [tuple(row[n] for n in names) for row in got.to_pylist()]
+    if want.exact and len(found) == len(want.rows):
+        pairs = zip(want.rows, found, strict=True)
+        if all(map(same, *zip(*pairs, strict=True))) if found else True:
+            return None
+    wanted = sorted(want.rows, key=by_value)
+    ordered = sorted(found, key=by_value)
+    if len(wanted) == len(ordered) and all(map(same, wanted, ordered)):
+        return f"the order should be {list(want.rows)}, is {found}" if want.exact else None
+    missing, extra = list(wanted), []
+    for row in ordered:
+        match = next((w for w in missing if same(w, row)), None)
+        if match is None:
+            extra.append(row)
+        else:
+            missing.remove(match)
+    if not missing and not extra:
+        return f"the order should be {list(want.rows)}, is {found}" if want.exact else None
+    return f"missing {missing[:5]}, too much {extra[:5]} of {len(wanted)} and {len(ordered)} rows"
+
+
+def same(want: Any, got: Any) -> bool:
+    if isinstance(want, (tuple, list)):
+        return len(want) == len(got) and all(map(same, want, got))
+    if isinstance(want, float) and isinstance(got, float):
+        return (want != want and got != got) or math.isclose(want, got, rel_tol=1e-6, abs_tol=1e-9)
+    return type(want) is type(got) and want == got
+
+
+def by_value(row: Any) -> Any:
+    return [(v is None, type(v).__name__, 0 if v is None else repr(v) if isinstance(v, list) else v) for v in row]

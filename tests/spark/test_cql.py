@@ -1,0 +1,241 @@
+"""CQL on Spark: the statements of `tests/cql/statements` over DataFrames give what they give in this process.
+
+All of them as static frames. Some of each kind as streams, where the end of the data is no end: what is given is
+what the embedded runner gives before it.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import panes as pn
+from panes.cql.session import Rows, Session
+from panes.errors import DataError, QueryError
+from panes.plan.batches import to_table
+from panes.runners.local.rejects import Rejects
+from panes.stream import Stream
+from tests.cql.test_statements import cases, plain, run
+
+CASES = {param.id: param.values for param in cases() if "rows" in param.values[0]}
+
+#: Statements that static frames of Spark answer otherwise, and why.
+NOT_STATIC = {"clauses: watermark and late rows": "a static frame has no watermark, so no row of it is late"}
+
+#: One per kind of window, and each way to put streams together; those that give something before the end.
+STREAMED = (
+    *("appendix: A2.4", "appendix: A3.2"),
+    *("clauses: Q-17 a window per key", "clauses: Q-17 groups inside of one window"),
+    *("clauses: several windows with labels", "clauses: several windows with predicates of their own"),
+    *("clauses: ORDER BY rows of a window", "clauses: a subquery of aggregates under a window"),
+    *("clauses: a join within windows on time", "clauses: a left join with a condition and an order"),
+    *("clauses: merge of streams with a watermark", "models: Q-43 Oracle"),
+    *("windows: Q-32 fixed", "windows: Q-33 landmark", "windows: Q-36 jumping, last 2 every 4", "windows: Q-37 delta"),
+    *("windows: Q-15 attribute by attribute", "windows: Q-15 attribute by rows", "windows: Q-15 system by system"),
+    *("windows: session", "windows: cumulate", "windows: punctuated", "windows: calendar units"),
+)
+#: Statements that can't be one streaming query of Spark, and why.
+NOT_STREAMED = {
+    "clauses: a subquery of aggregates under a window": "Spark's watermark passes results before windows over them",
+    "windows: Q-15 system by system": "Spark stamps rows of a stream, by micro-batch: no clock of the program is asked",
+}
+
+
+def params(names: Any, gaps: dict[str, str]) -> list[Any]:
+    assert gaps.keys() <= set(names)
+    return [
+        pytest.param(
+            *CASES[name],
+            id=name,
+            marks=[pytest.mark.xfail(strict=True, reason=gaps[name], raises=(AssertionError, QueryError))]
+            if name in gaps
+            else [],
+        )
+        for name in names
+    ]
+
+
+def tables_of(case: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
+    """The streams of a case: tables where rows have names, else rows by position."""
+    wanted = case.get("streams", {})
+    named = wanted if isinstance(wanted, dict) else {name: name for name in wanted}
+    found = {name: data[rows] if isinstance(rows, str) else rows for name, rows in named.items()}
+    return {name: to_table(rows) if isinstance(rows[0], dict) else by_position(rows) for name, rows in found.items()}
+
+
+def by_position(rows: list[Any]) -> list[Any]:
+    return [tuple(row) if isinstance(row, list) else row for row in rows]
+
+
+def query_of(case: dict[str, Any], streams: dict[str, Any], **options: Any) -> Any:
+    ticks = iter(case.get("clock", []))
+    clock = (lambda: next(ticks)) if "clock" in case else None
+    last = run(Session(streams, clock=clock, **options), case)
+    assert isinstance(last, Rows)
+    return last.query
+
+
+def values(table: pa.Table) -> list[Any]:
+    return [[plain(value) for value in row.values()] for row in table.to_pylist()]
+
+
+def bag(rows: list[Any]) -> Counter[str]:
+    return Counter(map(repr, rows))
+
+
+@pytest.mark.parametrize(("case", "data"), params(CASES, NOT_STATIC))
+def test_static_frames(spark: Any, case: dict[str, Any], data: dict[str, Any]) -> None:
+    frames = {
+        name: rows if isinstance(rows, list) else spark.createDataFrame(rows).coalesce(1)
+        for name, rows in tables_of(case, data).items()
+    }
+    table = query_of(case, frames, runner="spark").to_spark().toArrow()
+    if "columns" in case:
+        assert table.column_names == case["columns"]
+    if "ORDER BY" in case["run"]:
+        assert values(table) == case["rows"]
+    else:  # a frame has no order
+        assert bag(values(table)) == bag(case["rows"])
+
+
+@pytest.fixture(scope="module")
+def streamed(spark: Any, request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[dict[str, Future[Any]]]:
+    """What the streams that are asked for give; several run at a time, since each mostly waits."""
+    items = [item for item in request.session.items if getattr(item, "originalname", "") == "test_streams"]
+    wanted = [item.callspec.id for item in items]  # type: ignore[attr-defined]
+    with ThreadPoolExecutor(4) as pool:
+        yield {name: pool.submit(rows_streamed, spark, name, tmp_path_factory.mktemp("stream")) for name in wanted}
+
+
+def rows_streamed(spark: Any, name: str, checkpoint: Path) -> list[Any]:
+    case, data = CASES[name]
+    tables = tables_of(case, data)
+    halves = {name: [t.slice(0, t.num_rows // 2), t.slice(t.num_rows // 2)] for name, t in tables.items()}
+    frames = {name: pn.testing.micro_batches(spark, parts) for name, parts in halves.items()}
+    found: list[Any] = []
+    stream_into(found, query_of(case, frames, runner="spark").to_spark(), checkpoint)
+    return found
+
+
+def stream_into(rows: list[Any], frame: Any, checkpoint: Path) -> None:
+    writer = frame.writeStream.foreachBatch(lambda batch, _: rows.extend(values(batch.toArrow())))
+    started = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
+    started.awaitTermination()
+
+
+@pytest.mark.parametrize(("case", "data"), params(STREAMED, NOT_STREAMED))
+def test_streams(
+    streamed: dict[str, Future[Any]], request: pytest.FixtureRequest, case: dict[str, Any], data: dict[str, Any]
+) -> None:
+    found = streamed[request.node.callspec.id].result()
+    expected = before_the_end(query_of(case, tables_of(case, data)))
+    assert expected
+    if "ORDER BY" in case["run"]:
+        assert found == expected
+    else:
+        assert bag(found) == bag(expected)
+
+
+def before_the_end(query: Any) -> list[Any]:
+    """What the embedded runner gives while rows come."""
+    if isinstance(query, Stream):
+        return values(query.to_arrow())
+    op = query.operator()
+    return [row for batch in query._source.batches(Rejects()) for row in values(op.push(batch).table)]
+
+
+# --- sources ---
+
+DECLARED = "CREATE STREAM s (symbol String, price Double, n Int, at Datetime) SOURCE "
+ROWS = [["A", 1.5, 1, "2024-01-01 00:00:01"], ["B", None, 2, "2024-01-01 00:00:02"]]
+CSV = 'symbol,price,n,at\n"A",1.5,1,2024-01-01 00:00:01\nB,,2,2024-01-01T01:00:02+01:00\n'
+JSON = """{"symbol":"A","price":1.5,"n":1,"at":"2024-01-01 00:00:01"}
+{"n":2,"at":"2024-01-01T00:00:02Z","symbol":"B","more":0}
+"""
+
+
+def write_files(folder: Path) -> None:
+    (folder / "a.csv").write_text(CSV)
+    (folder / "b.txt").write_text(CSV.replace(",", ";"))
+    (folder / "bad.csv").write_text(CSV + "C,cheap,3,2024-01-01\nD,1\n\n")
+    (folder / "c.jsonl").write_text(JSON)
+    at = pa.array([1_704_067_201, 1_704_067_202]).cast(pa.timestamp("s", "UTC")).cast(pa.timestamp("us", "UTC"))
+    table = pa.table({"AT": at, "N": [1, 2], "more": [0, 0], "Price": pa.array([1.5, None]), "SYMBOL": ["A", "B"]})
+    pyarrow.parquet.write_table(table, folder / "d.parquet")
+
+
+FILES = ["'a.csv'", "'b.txt', ';'", "'bad.csv'", "'*.jsonl'", "'d.parquet'"]
+
+
+@pytest.mark.parametrize("arguments", FILES)
+def test_files(spark: Any, tmp_path: Path, arguments: str) -> None:
+    write_files(tmp_path)
+    text = f"{DECLARED} FILE ({arguments}); SELECT * FROM s"
+    assert values(pn.sql(text, folder=tmp_path).to_arrow()) == ROWS
+    assert values(pn.sql(text, folder=tmp_path, runner="spark").to_spark().toArrow()) == ROWS
+
+
+def test_files_that_are_watched(spark: Any, tmp_path: Path) -> None:
+    write_files(tmp_path)
+    sources = [f"{DECLARED.replace(' s ', f' s{i} ')} FILE ({arguments});" for i, arguments in enumerate(FILES)]
+    text = f"{' '.join(sources)} MERGE {', '.join(f's{i}' for i in range(len(FILES)))}"
+    frame = pn.sql(text, folder=tmp_path, runner="spark", streaming=True).to_spark()
+    assert frame.isStreaming
+    found: list[Any] = []
+    stream_into(found, frame, tmp_path / "checkpoint")
+    assert bag(found) == bag(ROWS * len(FILES))
+
+
+def test_files_that_are_missing(spark: Any, tmp_path: Path) -> None:
+    for name in ("none.csv", "none.parquet"):
+        query = pn.sql(f"{DECLARED} FILE ('{name}'); SELECT * FROM s", folder=tmp_path, runner="spark")
+        with pytest.raises(DataError, match=r"none.* does not exist"):
+            query.to_spark()
+
+
+def test_declared_types_change_no_value(spark: Any) -> None:
+    text = "CREATE STREAM s (n Int) SOURCE STREAM ('given'); SELECT n FROM s"
+    frames = [spark.createDataFrame(pa.table({"N": [n]})) for n in (1.0, 1.5)]
+    assert values(pn.sql(text, {"given": frames[0]}).to_spark().toArrow()) == [[1]]
+    with pytest.raises(Exception, match="column 'n' must be int32"):
+        pn.sql(text, {"given": frames[1]}).to_spark().toArrow()
+
+
+def test_socket(spark: Any, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def send() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(b"A;1.5;1;2024-01-01 00:00:01\nbad\nB;2.5;2;2024-01-01 00:00:02\n")
+
+        thread = threading.Thread(target=send)
+        thread.start()
+        text = f"{DECLARED} SOCKET ('127.0.0.1', {server.getsockname()[1]}, ';'); SELECT sum(n) AS n FROM s [SIZE 2]"
+        frame = pn.sql(text, runner="spark", timeout=20).to_spark()
+        found: list[Any] = []
+        stream_into(found, frame, tmp_path)
+        thread.join()
+    assert found == [[3]]
+
+
+def test_streams_and_static_frames_are_not_merged(spark: Any) -> None:
+    table = pa.table({"x": [1]})
+    streams = {"a": spark.createDataFrame(table), "b": pn.testing.micro_batches(spark, [table])}
+    with pytest.raises(QueryError, match="some are static"):
+        pn.sql("MERGE a, b", streams, runner="spark").to_spark()
+
+
+def test_no_rows(spark: Any) -> None:
+    text = "CREATE STREAM s (k String, v Int) SOURCE STREAM ('given'); SELECT sum(v) AS n FROM s [SIZE 2]"
+    for data in ([], spark.createDataFrame([], "k string, v int")):
+        assert pn.sql(text, {"given": data}, runner="spark").to_spark().toArrow().num_rows == 0
