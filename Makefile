@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types pytest demo bench bench-spark fuzz fuzz-spark docs clean java chaos
+.PHONY: help setup test lint types pytest demo bench bench-spark fuzz fuzz-cql fuzz-spark docs clean java chaos
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -78,6 +78,9 @@ bench-spark: setup ## measure Panes on Spark against Spark itself; ARGS="--quick
 
 fuzz: setup ## compare random programs with the naive oracle for BUDGET=600 seconds (SEED=n to repeat a run)
 	$(BIN)/python -m tests.fuzz --budget $(BUDGET) $(if $(SEED),--seed $(SEED))
+
+fuzz-cql: setup ## compare random CQL programs with their oracle for BUDGET=600 seconds (SEED=n to repeat a run)
+	$(BIN)/python -m tests.cql_fuzz --budget $(BUDGET) $(if $(SEED),--seed $(SEED))
 
 fuzz-spark: setup ## compare PROGRAMS=2000 random programs on Spark with the embedded runner (SEED=n to repeat a run)
 	$(BIN)/python -m tests.fuzz_spark --programs $(PROGRAMS) $(if $(SEED),--seed $(SEED))

@@ -14,7 +14,7 @@ from tests.cql_fuzz.run import check_seed
 from tests.cql_fuzz.show import program_code
 from tests.cql_fuzz.shrink import minimised
 
-SECONDS = 4.0
+SECONDS = 3.0
 
 
 def run_for(check: Callable[[int], str | None], kind: str) -> tuple[int, int, str | None]:
@@ -23,7 +23,7 @@ def run_for(check: Callable[[int], str | None], kind: str) -> tuple[int, int, st
     stop = time.perf_counter() + SECONDS
     done = 0
     reason = None
-    while reason is None and (time.perf_counter() < stop or done < 10):
+    while reason is None and (time.perf_counter() < stop or done < 5):
         reason = check(seed + done)
         done += 1
     print(f"{done} programs from seed {seed}")

@@ -140,8 +140,12 @@ def test_rows_by_arrival(spark: Any, run_stream: Callable[..., pa.Table]) -> Non
     stamped = run_stream(live.to_spark(), "live")
     assert bag(stamped.select(["k"])) == bag(data.select(["k"]))
     assert len(set(stamped["arrival_time"].to_pylist())) == 1
-    with pytest.raises(QueryError, match=r"clock=.* has no meaning on Spark"):
-        pn.stream(spark.createDataFrame(data), time=pn.arrival(clock=lambda: 0)).to_spark()
+    ticks = iter(range(60))
+    by_clock = pn.stream(spark.createDataFrame(data), time=pn.arrival(clock=lambda: next(ticks)))
+    expected = data.append_column("arrival_time", pa.array(range(60)).cast(pa.timestamp("us")))
+    assert rows(by_clock.select(*expected.column_names).to_spark().toArrow()) == rows(expected)
+    with pytest.raises(QueryError, match=r"clock=.* can't be on a streaming frame"):
+        pn.stream(pn.testing.micro_batches(spark, [data]), time=pn.arrival(clock=lambda: 0)).to_spark()
 
 
 def test_windows_over_windows_are_no_streaming_query(spark: Any) -> None:

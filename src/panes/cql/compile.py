@@ -55,12 +55,12 @@ class Compiler:
             return compile_windowed(self, query)
         return self._flow(query)
 
-    def stream(self, source: Input, time: str | None) -> Stream:
+    def stream(self, source: Input, time: str | None, *, by_clock: bool = False) -> Stream:
         """The rows of an input with exactly its columns, on the time that its windows need (None: arrival)."""
         origin = source.origin
         if isinstance(origin, StreamEntry):
             origin = self.catalog.streams.find(origin.name) or origin
-        by_clock = any(m.kind == "system" for w in source.windows for m in measures(w))
+        by_clock = by_clock or any(m.kind == "system" for w in source.windows for m in measures(w))
         made = self._rows(origin, time, by_clock)
         return made if tuple(made._plan.columns) == _names(source) else made.select(*_names(source))
 
@@ -69,9 +69,10 @@ class Compiler:
     def _flow(self, query: ResolvedSelect) -> Stream:
         assert isinstance(query.source, Input)
         time = known_time(query.source.origin)
-        if any(o.name == time and not _is(o.tree, time) for o in query.outputs):
+        renamed = {o.name for o in query.outputs if not _is(o.tree, o.name)}
+        if time in renamed:
             time = None  # another column takes its name
-        made = self.stream(query.source, time)
+        made = self.stream(query.source, time, by_clock="window_end" in renamed)
         if query.where is not None:
             made = made.where(text_of(query.where))
         return select_rows(made, query.outputs)

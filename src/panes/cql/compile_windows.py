@@ -57,6 +57,9 @@ def _size(clause: WindowClause, time: str | None) -> Window:
     every, every_on = length(clause.every, time)
     if clause.every.kind == "rows":
         return pn.sliding(size, every=every, on=on, align="end", partial=True, **options)
+    if on is not None and every_on is None and isinstance(every, int | float):
+        # a bare number would be on the column of the size; the time itself is a column, too
+        every_on = time
     if on == every_on:
         return pn.sliding(size, every=every, on=on, **options)
     return pn.sliding(size, every=every, on=on, every_on=every_on, **options)
