@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +23,9 @@ _STUCK = 600.0
 #: otherwise a stream can fail of it: one more crash, after which the driver is started again.
 _TOO_BUSY = b"Python worker failed to connect back"
 _MOST_TOO_BUSY = 20
+#: Killed while it writes the first offsets of a checkpoint, Spark finds a torn file there and asks for it to be
+#: deleted. Nothing was given until then, so that loses nothing.
+_TORN = b"STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY"
 
 
 @dataclass(frozen=True)
@@ -77,12 +81,22 @@ def _run_once(job: Job, place: Path, kill: Kill | None) -> Literal["done", "kill
         if kill is None or not _reached(kill, place, driver):
             code = driver.wait(_STUCK)
             said = (place / "driver.log").read_bytes()
+            if code != 0 and _TORN in said and _delete_unbegun(place):
+                return "too busy"
             if code != 0 and _TOO_BUSY not in said:
                 raise RuntimeError(f"the driver failed by itself with code {code}: {said.decode()[-3000:]}")
             return "done" if code == 0 else "too busy"
         return "killed"
     finally:
         _kill_tree(driver)
+
+
+def _delete_unbegun(place: Path) -> bool:
+    """Delete checkpoints without any micro-batch; whether there were any."""
+    found = [c for sink in SINKS if (c := place / sink / "checkpoint").exists() and _newest(c / "offsets") < 0]
+    for checkpoint in found:
+        shutil.rmtree(checkpoint)
+    return bool(found)
 
 
 def _reached(kill: Kill, place: Path, driver: subprocess.Popen[bytes]) -> bool:

@@ -16,6 +16,7 @@ import typer
 
 from panes.cli.delivery import Delivery, Job
 from panes.cli.engine import Engine
+from panes.cli.interrupts import repeated_interrupts
 from panes.cli.programs import Program
 from panes.cli.run import print_answer
 from panes.cli.shell_help import COMMANDS, help_text
@@ -64,7 +65,8 @@ class Shell:
             if text is None:
                 break
             try:
-                failed = not self.answer(text) or failed
+                with repeated_interrupts():
+                    failed = not self.answer(text) or failed
             except KeyboardInterrupt:
                 if not interactive:
                     raise
