@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,11 +72,11 @@ def write(folder: Path, number: int, times: np.ndarray, keys: np.ndarray, rng: n
     os.utime(path, (1_000_000_000 + number, 1_000_000_000 + number))  # Spark reads files in order of this time
 
 
-def _once(name: str, write_files: object) -> Path:
+def _once(name: str, write_files: Callable[[Path], None]) -> Path:
     folder = Path(tempfile.gettempdir()) / "panes-bench-spark" / name
     if not folder.exists():
         made = folder.with_suffix(f".{os.getpid()}")
         made.mkdir(parents=True)
-        write_files(made)  # type: ignore[operator]
+        write_files(made)
         made.rename(folder)
     return folder

@@ -2,6 +2,7 @@ r"""What `\h` says in the shell: commands, and the statements of the language wi
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 COMMANDS = {
@@ -137,8 +138,8 @@ def _functions() -> str:
     from panes.aggregates.registry import names
     from panes.plan.dialect import SCALAR_FUNCTIONS
 
-    def listed(words: object) -> str:
-        return textwrap.fill(" ".join(sorted(words)), 100, initial_indent="  ", subsequent_indent="  ")  # type: ignore[call-overload]
+    def listed(words: Iterable[str]) -> str:
+        return textwrap.fill(" ".join(sorted(words)), 100, initial_indent="  ", subsequent_indent="  ")
 
     return (
         f"Aggregates, over the rows of a window\n{listed(names())}\n\nFunctions of one row\n{listed(SCALAR_FUNCTIONS)}"

@@ -49,7 +49,7 @@ class Sink(ABC):
     def close(self) -> None:  # noqa: B027  # most have nothing to do
         """All tables have come."""
 
-    def give_up(self) -> None:  # noqa: B027
+    def give_up(self) -> None:  # noqa: B027  # most have nothing to do
         """No more tables will come, and some are missing."""
 
 

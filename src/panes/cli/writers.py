@@ -76,7 +76,7 @@ class Writer(ABC):
     @abstractmethod
     def _write(self, table: pa.Table) -> None: ...
 
-    def _end(self) -> None:  # noqa: B027
+    def _end(self) -> None:  # noqa: B027  # some have nothing to do
         """After the last table."""
 
 

@@ -85,8 +85,10 @@ class Compiler:
             return self._over(self.query(origin), origin, time, by_clock)
         if origin.query is not None:
             # streams that are merged are merged by the time that is asked for
-            merged = isinstance(origin.query, ResolvedMerge) and time is not None
-            inner = self._merge(origin.query, time) if merged else self.query(origin.query)  # type: ignore[arg-type]
+            if isinstance(origin.query, ResolvedMerge) and time is not None:
+                inner: Built = self._merge(origin.query, time)
+            else:
+                inner = self.query(origin.query)
             own = origin.watermark
             return self._over(inner, origin.query, time, by_clock, own.delay if own else None, origin.lateness)
         if origin.source is None:

@@ -16,6 +16,7 @@ from panes.cql.tree import Duration, Measure, Model, WindowClause
 from panes.errors import QueryError
 from panes.units import rows
 from panes.windows.base import Window
+from panes.windows.periodic import Tumbling
 
 
 def window_of(clause: WindowClause, time: str | None, model: Model | None) -> Window:
@@ -163,6 +164,6 @@ def _evaluated(clause: WindowClause, made: Window, model: Model) -> Window:
     every = clause.every or clause.size
     if every.kind == "rows":
         return pn.once_per_instant(made) if model == "time" else made
-    if clause.offset is None and clause.every is None:
-        made = pn.tumbling(made.size, on=made.on, offset="first row")  # type: ignore[attr-defined]
+    if clause.offset is None and clause.every is None and isinstance(made, Tumbling):
+        made = pn.tumbling(made.size, on=made.on, offset="first row")
     return pn.on_change(made)

@@ -134,7 +134,9 @@ class Expressions:
                 name = f"{one.alias}.{column.name}" if self.names.joined else column.name
                 fields[name] = column.type.arrow
         for name in self.names.using:
-            fields[name] = self.names.find(name).column.type.arrow  # type: ignore[union-attr]
+            joined = self.names.find(name).column
+            assert joined is not None  # USING names columns of streams
+            fields[name] = joined.type.arrow
         bound = time_type(self.names.inputs[0])
         for name, kind in _PSEUDO_TYPES.items():
             fields.setdefault(name, bound if name in ("window_start", "window_end") else kind)

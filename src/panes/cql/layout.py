@@ -187,10 +187,10 @@ def _write_part(page: Page, part: list[Node], indent: int) -> None:
 
 def _head(part: list[Node]) -> int:
     """How many words at the beginning belong to the clause itself: SELECT DISTINCT."""
-    count = 0
-    while count < len(part) and isinstance(part[count], Atom) and part[count].keyword:  # type: ignore[union-attr]
-        count += 1
-    return count
+    for count, node in enumerate(part):
+        if not (isinstance(node, Atom) and node.keyword):
+            return count
+    return len(part)
 
 
 def _items(nodes: list[Node]) -> list[list[Node]]:

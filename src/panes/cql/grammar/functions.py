@@ -11,7 +11,7 @@ each also inside of TABLE(...), and with named arguments (DATA => TABLE t, SIZE 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlglot.tokens import TokenType
 
@@ -40,11 +40,11 @@ class TableFunctions(Windows):
     #: columns that SESSION(... PARTITION BY ...) names: GROUP BY must name them, too
     session_keys: tuple[Name, ...] = ()
 
-    def select(self) -> Select:
-        raise NotImplementedError("queries.py reads selects")
+    if TYPE_CHECKING:  # `Queries` reads these
 
-    def alias(self) -> Name | None:
-        raise NotImplementedError("queries.py reads aliases")
+        def select(self) -> Select: ...
+
+        def alias(self) -> Name | None: ...
 
     def at_table_function(self) -> bool:
         word = self._curr.text.upper()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from sqlglot.tokens import Token, TokenType
 
@@ -32,8 +32,12 @@ from panes.cql.tree import (
 )
 
 PHASES = ("PARSE", "REWRITE", "RESOLVE", "COMPILE")
-_SHOWN = ("STREAMS", "SCHEMAS", "QUERIES")
-_DROPPED = ("STREAM", "SCHEMA", "QUERY")
+_SHOWN: dict[str, Literal["streams", "schemas", "queries"]] = {
+    "STREAMS": "streams",
+    "SCHEMAS": "schemas",
+    "QUERIES": "queries",
+}
+_DROPPED: dict[str, Literal["stream", "schema", "query"]] = {"STREAM": "stream", "SCHEMA": "schema", "QUERY": "query"}
 #: Words that may follow the name of a stream that is made, so that they are no schema.
 _STREAM_PARTS = ("AS", "SOURCE", "WATERMARK", "LATENESS")
 
@@ -220,9 +224,9 @@ class Statements(Queries):
 
     def _show(self) -> Show:
         self.expect("SHOW")
-        for word in _SHOWN:
+        for word, what in _SHOWN.items():
             if self.take(word):
-                return Show(word.lower())  # type: ignore[arg-type]
+                return Show(what)
         return self.fail_expecting(*_SHOWN)
 
     def _describe(self) -> Describe:
@@ -231,9 +235,9 @@ class Statements(Queries):
 
     def _drop(self) -> Drop:
         self.expect("DROP")
-        for word in _DROPPED:
+        for word, what in _DROPPED.items():
             if self.take(word):
-                return Drop(word.lower(), self.name())  # type: ignore[arg-type]
+                return Drop(what, self.name())
         return self.fail_expecting(*_DROPPED)
 
 
