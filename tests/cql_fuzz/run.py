@@ -21,6 +21,7 @@ from tests.cql_fuzz.oracle import World
 from tests.cql_fuzz.programs import Data, Program
 from tests.cql_fuzz.spelling import text_of
 from tests.cql_fuzz.terms import Term, term_of
+from tests.fuzz.faults import exception_text
 
 _ARROW = {
     "byte": pa.int8(), "short": pa.int16(), "int": pa.int32(), "long": pa.int64(), "float": pa.float32(),
@@ -46,11 +47,7 @@ def failure(program: Program) -> str | None:
     try:
         return check(program)
     except Exception as error:
-        where = error.__traceback__
-        while where is not None and where.tb_next is not None:
-            where = where.tb_next
-        place = f"{where.tb_frame.f_code.co_filename.rsplit('/', 2)[-1]}:{where.tb_lineno}" if where else "?"
-        return f"{type(error).__name__} at {place}: {error}"
+        return exception_text(error)
 
 
 def check_seed(seed: int) -> str | None:

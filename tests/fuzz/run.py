@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.fuzz.compare import Began, difference, ledger_difference, split_added, wrong_early
 from tests.fuzz.engine import Engine
+from tests.fuzz.faults import exception_text
 from tests.fuzz.programs import Program
 from tests.oracle.oracle import AFRESH, Oracle, Result
 
@@ -67,8 +68,4 @@ def failure(program: Program) -> str | None:
     try:
         return check(program)
     except Exception as error:
-        where = error.__traceback__
-        while where is not None and where.tb_next is not None:
-            where = where.tb_next
-        place = f"{where.tb_frame.f_code.co_filename.rsplit('/', 2)[-1]}:{where.tb_lineno}" if where else "?"
-        return f"{type(error).__name__} at {place}: {error}"
+        return exception_text(error)
