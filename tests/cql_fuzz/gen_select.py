@@ -12,6 +12,7 @@ from tests.cql_fuzz.gen_terms import OverGroups, Terms
 from tests.cql_fuzz.gen_windows import Windows
 from tests.cql_fuzz.offers import Col, Made, Offer
 from tests.cql_fuzz.oracle_windows import is_time_based
+from tests.cql_fuzz.renaming import by_names
 from tests.cql_fuzz.terms import Term, agg, col, op, subterms
 
 KINDS = ("int", "float", "str", "bool")
@@ -344,22 +345,6 @@ def is_windowed_stream(select: Select) -> bool:
 def under(window: WindowClause, shown: dict[str, str]) -> WindowClause | None:
     """A window by the names below a subquery; None if it looks at what is computed there."""
     try:
-        return _under(window, shown)
+        return by_names(window, shown)
     except KeyError:
         return None
-
-
-def _under(window: WindowClause, shown: dict[str, str]) -> WindowClause:
-    def change(part: Any) -> Any:
-        if isinstance(part, Term):
-            return (
-                col(shown[part.args[1].lower()]) if part.op == "col" else Term(part.op, tuple(map(change, part.args)))
-            )
-        if isinstance(part, Name):
-            return Name(shown[part.text.lower()])
-        if isinstance(part, Measure):
-            return replace(part, on=change(part.on))
-        return part
-
-    fields = ("size", "every", "longest", "gap", "on", "begin", "until", "where")
-    return replace(window, **{f: change(getattr(window, f)) for f in fields})

@@ -6,9 +6,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from panes.cql.tree import Entry, Join, Measure, Name, Select, SubqueryRef, WindowClause
+from panes.cql.tree import Entry, Join, Name, Select, SubqueryRef, WindowClause
 from tests.cql_fuzz.evaluate import EPOCH, Scope
 from tests.cql_fuzz.feeds import Feed, time_of
+from tests.cql_fuzz.renaming import by_names
 from tests.cql_fuzz.terms import Term, col, subterms
 
 
@@ -125,20 +126,8 @@ def renamed(window: WindowClause, query: Select) -> WindowClause:
         if term.op == "col":
             shown.setdefault(term.args[1].lower(), name_of(e))
 
-    def change(part: Any) -> Any:
-        if isinstance(part, Term):
-            return (
-                col(shown[part.args[1].lower()]) if part.op == "col" else Term(part.op, tuple(map(change, part.args)))
-            )
-        if isinstance(part, Name):
-            return Name(shown[part.text.lower()])
-        if isinstance(part, Measure):
-            return replace(part, on=change(part.on))
-        return part
-
-    fields = ("size", "every", "longest", "gap", "on", "begin", "until", "where")
-    made = replace(window, **{f: change(getattr(window, f)) for f in fields})
-    return replace(made, partitioned=tuple(map(change, window.partitioned)))
+    made = by_names(window, shown)
+    return replace(made, partitioned=tuple(Name(shown[p.text.lower()]) for p in window.partitioned))
 
 
 def as_datetime(value: Any) -> Any:
