@@ -11,11 +11,9 @@ import tempfile
 import time
 from pathlib import Path
 
-import pyarrow as pa
-
-from tests.chaos.job import Job, undisturbed
+from tests.chaos.job import Job
 from tests.chaos.killer import Kill, plan_kill, run_under_fire
-from tests.chaos.verdict import Verdict, compare, written_batches, written_files
+from tests.chaos.verdict import Verdict, verdicts
 
 #: Kills of one round; a round begins with new data and ends with a comparison.
 KILLS_PER_ROUND = 10
@@ -35,11 +33,11 @@ def main() -> int:
     began, kills, bad, number = time.monotonic(), 0, 0, 0
     while _goes_on(args, kills, time.monotonic() - began):
         most = KILLS_PER_ROUND if args.kills is None else min(KILLS_PER_ROUND, args.kills - kills)
-        done, verdicts = round_of_kills(args.seed + number, args.files, args.rows, most, args.spark_reference)
+        done, found = round_of_kills(args.seed + number, args.files, args.rows, most, args.spark_reference)
         kills += done
         number += 1
-        bad += sum(not v.clean for v in verdicts.values())
-        said = "; ".join(f"{sink}: {verdict}" for sink, verdict in verdicts.items())
+        bad += sum(not v.clean for v in found.values())
+        said = "; ".join(f"{sink}: {verdict}" for sink, verdict in found.items())
         print(f"round {number} (seed {args.seed + number - 1}): {done} kills; {said}", flush=True)
     print(f"{kills} kills in {number} rounds, {time.monotonic() - began:.0f} s: {bad or 'no'} differences", flush=True)
     return 1 if bad else 0
@@ -61,7 +59,6 @@ def round_of_kills(
     folder = Path(tempfile.mkdtemp(prefix="panes-chaos-"))
     job = Job(folder, seed, files, rows)
     job.prepare()
-    right = undisturbed(job)
 
     def plan(n: int) -> Kill | None:
         if n >= most:
@@ -71,26 +68,19 @@ def round_of_kills(
         return kill
 
     done = len(run_under_fire(job, folder / "killed", plan))
-    verdicts = _verdicts(folder / "killed", right)
+    found = verdicts(job, folder / "killed")
     if spark_reference:
         run_under_fire(job, folder / "calm", _never)
-        verdicts |= {f"undisturbed {sink}": v for sink, v in _verdicts(folder / "calm", right).items()}
-    if all(v.clean for v in verdicts.values()):
+        found |= {f"undisturbed {sink}": v for sink, v in verdicts(job, folder / "calm").items()}
+    if all(v.clean for v in found.values()):
         shutil.rmtree(folder)
     else:
         print(f"  kept for a look: {folder}", flush=True)
-    return done, verdicts
+    return done, found
 
 
 def _never(n: int) -> Kill | None:
     return None
-
-
-def _verdicts(place: Path, right: pa.Table) -> dict[str, Verdict]:
-    return {
-        "files": compare(written_files(place, right.schema), right),
-        "foreachBatch": compare(written_batches(place, right.schema), right),
-    }
 
 
 if __name__ == "__main__":

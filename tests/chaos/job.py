@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import panes as pn
@@ -77,18 +79,31 @@ def query(data: Any = None, *, manual: bool = False) -> Query:
     )
 
 
-def undisturbed(job: Job) -> pa.Table:
-    """What the embedded operator gives for the micro-batches of the job: results and late rows."""
-    import pyarrow.compute as pc
+def micro_batches(checkpoint: Path) -> list[int]:
+    """How many files Spark had begun by the end of each micro-batch that had any.
 
+    Mostly one more each time. But Spark writes down the files of a source before the micro-batch that they are
+    for: killed between the two, it takes them together with the next file into one micro-batch.
+    """
+    logs = sorted((int(path.name), path) for path in (checkpoint / "offsets").iterdir() if path.name.isdigit())
+    ends = [json.loads(path.read_text().splitlines()[-1])["logOffset"] + 1 for _, path in logs]
+    return sorted(set(ends))
+
+
+def undisturbed(job: Job, ends: Sequence[int] | None = None) -> pa.Table:
+    """What the embedded operator gives for micro-batches that end at these files: results and late rows."""
     op = query(manual=True).operator()
-    given, latest = [], None
-    for table in job.tables():
+    given, latest, begun = [], None, 0
+    tables = list(job.tables())
+    for end in ends or range(1, len(tables) + 1):
+        table = pa.concat_tables(tables[begun:end])
+        begun = end
         if latest is not None:
             given.append(op.advance((latest - BOUND_MS) * 1000).table)
         given.append(op.push(table).table)
         newest = int(pc.max(table["ts"].cast(pa.int64())).as_py()) // 1000
         latest = newest if latest is None else max(newest, latest)
+    assert begun == len(tables), f"the last micro-batch ends at file {begun} of {len(tables)}"
     assert latest is not None
     given.append(op.advance((latest - BOUND_MS) * 1000).table)
     results, late = pa.concat_tables(given), op.late

@@ -12,6 +12,8 @@ from urllib.parse import unquote, urlparse
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.chaos.job import Job, micro_batches, undisturbed
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -28,6 +30,15 @@ class Verdict:
 
     def __str__(self) -> str:
         return f"{self.rows:,} rows, {self.lost} lost, {self.double} double, {self.wrong} wrong"
+
+
+def verdicts(job: Job, place: Path) -> dict[str, Verdict]:
+    """Each sink against what an undisturbed operator gives for the same micro-batches."""
+    found = {}
+    for sink, read in (("files", written_files), ("foreach", written_batches)):
+        right = undisturbed(job, micro_batches(place / sink / "checkpoint"))
+        found[sink] = compare(read(place, right.schema), right)
+    return found
 
 
 def compare(written: pa.Table, right: pa.Table) -> Verdict:
