@@ -55,9 +55,12 @@ class Scalars:
         self._wanted = dict(wanted)
         #: SQL of each distinct expression that DuckDB must compute, by normal text
         self._computed: dict[str, str] = {}
+        #: the column of each text that is nothing but a column
+        self._plain: dict[str, str] = {}
         self.types: dict[str, pa.DataType] = {}
         for text, expression in self._wanted.items():
             if expression.column is not None:
+                self._plain[text] = expression.column
                 self.types[text] = scope.schema.field(expression.column).type
                 continue
             try:
@@ -91,10 +94,11 @@ class Scalars:
 
     def evaluate(self, table: pa.Table) -> dict[str, pa.ChunkedArray]:
         """The value of every expression for every row of `table`, a table of the scope's schema."""
-        computed = self._project(table) if self._computed else {}
-        return {
-            text: computed[e.text] if e.column is None else table.column(e.column) for text, e in self._wanted.items()
-        }
+        found = {text: table.column(name) for text, name in self._plain.items()}
+        if self._computed:
+            computed = self._project(table)
+            found |= {text: computed[e.text] for text, e in self._wanted.items() if text not in found}
+        return found
 
     def _project(self, table: pa.Table) -> dict[str, pa.ChunkedArray]:
         visible = _visible(table, self._used, self.scope.schema)

@@ -40,7 +40,7 @@ class Arrival(NamedTuple):
 
 def spread(times: Array) -> Spread:
     """The spread of at least one time."""
-    if _is_sorted(times[:_HEAD]) and _is_sorted(times):
+    if _is_sorted(times):
         return Spread(int(times[0]), int(times[-1]), 0)
     if use_kernels(len(times)):
         from panes.slicing import kernels
@@ -54,7 +54,7 @@ def _is_sorted(times: Array) -> bool:
     if use_kernels(len(times)):
         from panes.slicing import kernels
 
-        return bool(kernels.in_order(times))
+        return bool(kernels.in_order(times, _HEAD))
     return np.count_nonzero(times[1:] < times[:-1]) == 0
 
 
