@@ -67,17 +67,30 @@ def _many(lab: SparkLab) -> None:
 
 
 def _per_key(lab: SparkLab, name: str, window: Any, rival: Any, keys: int, least: float) -> None:
-    folder = Events(lab.rows(10_000_000, 400_000), keys=keys, files=5).folder()
+    rows = lab.rows(10_000_000, 400_000)
+    folder = Events(rows, keys=keys, files=5).folder()
+    cut: dict[str, Any] = {"files": 1}
+    if keys >= 100_000:  # a call per key takes minutes: a tenth of the keys, with as many rows per key and call
+        cut = {"folder": Events(rows // 50, keys=keys // 10, files=1).folder()}
     cases = [
         Case(ENGINE, panes({"w": window}, MEDIAN), goal=Goal(rows_per_s=least)),
-        Case(PER_KEY, rival, files=1),
+        Case(PER_KEY, rival, **cut),
     ]
-    lab.compare(folder, cases, params={"windows": name, "keys": keys}, per_batch=1)
+    lab.compare(folder, cases, params={"windows": name, "keys": keys, "rows per batch": rows // 5}, per_batch=1)
+
+
+def _small_batches(lab: SparkLab, name: str, window: Any, rival: Any, keys: int) -> None:
+    """Micro-batches of 100,000 rows, where a function per key has few rows per call."""
+    folder = Events(lab.rows(1_000_000, 400_000), keys=keys, files=4 if lab.options.quick else 10).folder()
+    cases = [Case(ENGINE, panes({"w": window}, MEDIAN)), Case(PER_KEY, rival)]
+    lab.compare(folder, cases, params={"windows": name, "keys": keys, "rows per batch": 100_000}, per_batch=1)
 
 
 def _counts(lab: SparkLab) -> None:
+    name, window, rival = "100 rows, median", pn.tumbling(pn.rows(100)), rivals.count_windows(100)
     for keys, least in ((1_000, 1.5e6), (100_000, 1e6)):
-        _per_key(lab, "100 rows, median", pn.tumbling(pn.rows(100)), rivals.count_windows(100), keys, least)
+        _per_key(lab, name, window, rival, keys, least)
+    _small_batches(lab, name, window, rival, 1_000)
 
 
 def _sessions(lab: SparkLab) -> None:
@@ -85,6 +98,7 @@ def _sessions(lab: SparkLab) -> None:
     for keys, gap, least in ((1_000, 50, 1.5e6), (100_000, 5_000, 1e6)):
         name = f"sessions {gap} ms, median"
         _per_key(lab, name, pn.session(f"{gap} ms"), rivals.sessions(gap), keys, least)
+    _small_batches(lab, "sessions 50 ms, median", pn.session("50 ms"), rivals.sessions(50), 1_000)
 
 
 def _has_native() -> bool:

@@ -34,8 +34,8 @@ EXAMPLES = {
 
 
 def in_one_process(page: Path) -> object:
-    """Examples on Spark run in the process that has the session of the other tests on Spark."""
-    marks = [pytest.mark.xdist_group("spark")] if "pn.spark(" in page.read_text(encoding="utf-8") else []
+    """Examples on Spark share a session, apart from that of the other tests on Spark, which take long enough."""
+    marks = [pytest.mark.xdist_group("spark apart")] if "pn.spark(" in page.read_text(encoding="utf-8") else []
     return pytest.param(page, id=page.name, marks=marks)
 
 

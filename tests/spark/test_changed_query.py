@@ -11,6 +11,8 @@ import pyarrow as pa
 import pytest
 
 import panes as pn
+from panes.runners.spark.group_operator import GroupQuery, used_columns
+from panes.runners.spark.stored import changed
 from panes.testing import MicroBatches
 
 ROWS = pa.table(
@@ -28,10 +30,17 @@ BASE: dict[str, Any] = {
 }
 
 
-def build(frame: Any, **changes: dict[str, Any]) -> Any:
-    parts = {name: {**part, **changes.get(name, {})} for name, part in BASE.items()}
-    stream = pn.stream(frame, time="t", **parts["stream"])
-    return stream.window(**parts["windows"]).agg(**parts["aggregates"]).to_spark(**parts["to_spark"])
+def changed_parts(changes: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {name: {**part, **changes.get(name, {})} for name, part in BASE.items()}
+
+
+def build(data: Any, changes: dict[str, dict[str, Any]]) -> Any:
+    parts = changed_parts(changes)
+    return pn.stream(data, time="t", **parts["stream"]).window(**parts["windows"]).agg(**parts["aggregates"])
+
+
+def on_spark(frame: Any, **changes: dict[str, Any]) -> Any:
+    return build(frame, changes).to_spark(**changed_parts(changes)["to_spark"])
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +48,7 @@ def checkpoint(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
     """The checkpoint of a stream that has seen its first rows, and the folder of its data."""
     folder = tmp_path_factory.mktemp("changed")
     batches = MicroBatches(spark, [ROWS.slice(0, 50)], folder=folder / "data")
-    run(build(batches.frame), folder / "checkpoint")
+    run(on_spark(batches.frame), folder / "checkpoint")
     batches.add(ROWS.slice(50))
     return folder / "checkpoint", folder / "data"
 
@@ -62,13 +71,20 @@ def continued(spark: Any, checkpoint: tuple[Path, Path], tmp_path: Path) -> Call
 
     def go_on(**changes: dict[str, Any]) -> None:
         frame = MicroBatches(spark, schema=ROWS.schema, folder=data).frame
-        run(build(frame, **changes), tmp_path / "checkpoint")
+        run(on_spark(frame, **changes), tmp_path / "checkpoint")
 
     return go_on
 
 
 def test_the_same_query_goes_on(continued: Callable[..., None]) -> None:
     continued()
+
+
+def test_a_changed_query_is_refused_by_name(continued: Callable[..., None]) -> None:
+    with pytest.raises(Exception, match="the checkpoint belongs to another query") as refused:
+        continued(windows={"w": pn.tumbling(20)}, to_spark={"key_groups": 8})
+    assert "windows was" in str(refused.value)
+    assert "key_groups was 4, is 8" in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +98,13 @@ def test_the_same_query_goes_on(continued: Callable[..., None]) -> None:
     ],
     ids=["size of a window", "one more window", "an aggregate", "the key", "key groups"],
 )
-def test_a_changed_query_is_refused_by_name(continued: Callable[..., None], changes: dict[str, Any], said: str) -> None:
-    with pytest.raises(Exception, match="the checkpoint belongs to another query") as refused:
-        continued(**changes)
-    assert said in str(refused.value)
+def test_every_change_is_told(changes: dict[str, Any], said: str) -> None:
+    """What the check compares, without a stream for each."""
+
+    def facts(changes: dict[str, Any]) -> dict[str, Any]:
+        plan = build(ROWS, changes)._plan
+        groups = changed_parts(changes)["to_spark"]["key_groups"]
+        return GroupQuery(plan, used_columns(plan)).facts(groups)
+
+    assert changed(facts({}), facts({})) == ""
+    assert said in changed(facts({}), facts(changes))

@@ -30,9 +30,6 @@ class Store:
     def __init__(self) -> None:
         self.values: dict[Any, Any] = {}
 
-    def getMapState(self, name: str, key: Any, value: Any) -> Store:
-        return self
-
     def getValue(self, key: Any) -> Any:
         return self.values.get(key)
 

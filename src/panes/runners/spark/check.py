@@ -110,7 +110,7 @@ def _check_python(spark: SparkSession) -> None:
 @lru_cache(maxsize=8)
 def _import_problem(python: str) -> str | None:
     here = f"{sys.version_info[0]}.{sys.version_info[1]}"
-    code = "import sys, panes.runners.spark.processor; print('%d.%d' % sys.version_info[:2])"
+    code = "import sys, panes.runners.spark.group_work; print('%d.%d' % sys.version_info[:2])"
     try:
         # away from this folder, whose own `panes` would be found and not the installed one
         asked = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False, timeout=120, cwd="/")

@@ -10,6 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from panes.errors import QueryError
 from panes.plan.query import StreamPlan
 from panes.slicing.spec import MANUAL
@@ -51,6 +54,11 @@ class EventTime:
         down = _NANOS_PER_MILLI // nanos
         return cls(1, down, 0, -(-bound // down))
 
+    @property
+    def delay(self) -> str:
+        """The disorder to wait for, as Spark reads it."""
+        return f"{self.bound} milliseconds"
+
     def watermark(self, millis: int) -> int:
         """The tick that Spark's watermark stands for; ALWAYS while there is none yet."""
         return ALWAYS if millis <= 0 else (millis - self.shift) * self.down // self.up
@@ -59,10 +67,20 @@ class EventTime:
         """The first millisecond at which the watermark has reached `tick`."""
         return -(-tick * self.up // self.down) + self.shift
 
+    def reached(self, times: pa.ChunkedArray) -> int | None:
+        """The latest of these times of rows, in microseconds of Spark's event time; None if there is none."""
+        latest = pc.max(times)
+        if not latest.is_valid:
+            return None
+        millis = (latest.value if pa.types.is_timestamp(times.type) else latest.as_py()) * self.up // self.down
+        if self.shift:
+            millis = max(-SHIFT, min(SHIFT, millis)) + self.shift
+        return int(millis) * 1000
+
     def with_watermark(self, frame: DataFrame, stream: StreamPlan) -> DataFrame:
         """The frame with its event time marked for Spark."""
         marked = frame.withColumn(EVENT_TIME, self._column(frame, stream))
-        return marked.withWatermark(EVENT_TIME, f"{self.bound} milliseconds")
+        return marked.withWatermark(EVENT_TIME, self.delay)
 
     def _column(self, frame: DataFrame, stream: StreamPlan) -> Column:
         from pyspark.sql import functions as F

@@ -19,16 +19,10 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any
 
-from pyspark.sql.types import LongType, StringType, StructField, StructType
-
 from panes.errors import SnapshotMismatch
 from panes.runners.spark.group_operator import GroupQuery
+from panes.runners.spark.state_map import HEAD, QUERY
 from panes.runners.spark.stored import (
-    HEAD,
-    KEY,
-    QUERY,
-    STATE,
-    VALUE,
     Entry,
     Head,
     Run,
@@ -49,13 +43,13 @@ _KEPT = 1 << 30
 
 
 class GroupState:
-    """Reads and writes the operator of a key group; `handle` is Spark's handle to the group's state."""
+    """Reads and writes the operator of a key group; `state` is the map of Spark that holds the group's state."""
 
-    def __init__(self, handle: Any, query: GroupQuery, facts: dict[str, Any]) -> None:
+    def __init__(self, state: Any, query: GroupQuery, facts: dict[str, Any]) -> None:
         self._query = query
         self._facts = json.dumps(facts, sort_keys=True)
         self._digest = blake2b(self._facts.encode(), digest_size=16).hexdigest()
-        self._map = handle.getMapState(STATE, _schema(KEY, LongType()), _schema(VALUE, StringType()))
+        self._map = state
         self.written = 0
 
     def head(self) -> Head:
@@ -156,11 +150,6 @@ class GroupState:
             f"the checkpoint belongs to another query: {said}. Start the changed query with a new checkpoint, "
             "or undo the change"
         )
-
-
-def _schema(name: str, kind: Any) -> StructType:
-    """A schema as an object: a text would be parsed in every task."""
-    return StructType([StructField(name, kind)])
 
 
 def _has_room(head: Head, rows: int, size: int) -> bool:

@@ -20,7 +20,8 @@ from panes.errors import QueryError, SnapshotMismatch
 from panes.plan.query import QueryPlan
 from panes.runners.spark.group_operator import GroupQuery
 from panes.runners.spark.packing import group_labels, hash_groups
-from panes.runners.spark.stored import HEAD, KEY, QUERY, STATE, VALUE, Head, Run, changed, from_pieces, redo, restored
+from panes.runners.spark.state_map import HEAD, KEY, QUERY, STATE, VALUE
+from panes.runners.spark.stored import Head, Run, changed, from_pieces, redo, restored
 from panes.slicing.operator import SliceOperator
 from panes.state.snapshot import pack, unpack
 from panes.windows.base import ALWAYS

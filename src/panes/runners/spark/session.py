@@ -21,6 +21,7 @@ STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+_CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 #: Where the messages of Spark go; set in sessions that Panes has started.
 LOG = "spark.panes.log"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
@@ -77,6 +78,11 @@ def _settings(cores: int, memory: str, ui: bool) -> dict[str, str]:
         # few rows per batch, or few packed values, bound its size as well
         "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
         "spark.sql.execution.arrow.maxRecordsPerBatch": "4000",
+        # a hash of every byte sent between tasks, for workers that fail and are done again elsewhere: here are none
+        "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
+        "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
+        # the other way to write a checkpoint starts a process per file, to see whether it is a link
+        "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
         SHUFFLE_PARTITIONS: str(cores),
         STATE_STORE: ROCKSDB,
         CHANGELOG: "true",

@@ -19,10 +19,6 @@ from panes.runners.spark.group_operator import GroupQuery, Step, run
 from panes.runners.spark.packing import from_bytes, to_bytes, unpacked
 from panes.slicing.operator import SliceOperator
 
-#: The one state variable of a group, a map: every further one costs time in each task. Pieces are numbered from
-#: 0 on; the head and the facts of the query have numbers of their own.
-STATE, KEY, VALUE = "panes", "number", "data"
-HEAD, QUERY = -1, -2
 #: Pieces near this size are the cheapest to read and write.
 PIECE_BYTES = 1 << 20
 #: The layout described here; another one is refused.

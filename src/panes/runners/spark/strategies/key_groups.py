@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,7 +17,7 @@ from panes.runners.spark.event_time import EventTime
 from panes.runners.spark.group_operator import GroupQuery, take, used_columns
 from panes.runners.spark.packing import (
     PACKED,
-    Chosen,
+    PACKED_TIME,
     Packer,
     from_bytes,
     group_labels,
@@ -64,14 +63,12 @@ def _streaming(job: Job) -> DataFrame:
     query, stream = _query(job), job.plan.stream
     time = EventTime.of(stream)
     labels = group_labels(job.key_groups)
-    needed = _needed(job, query)
-    rows = job.frame.select(needed)
-    if stream.where:
-        # rows that are left out don't move the watermark, so they leave before it is taken
-        rows, stream = rows.mapInArrow(Chosen(stream), rows.schema), replace(stream, where=())
-    # the watermark is kept by Spark from here on; its column has served
-    frame = rows if job.marked else time.with_watermark(rows, stream).select(needed)
-    packed = frame.mapInArrow(Packer(stream, query.columns, job.key_groups), PACKED)
+    rows = job.frame.select(_needed(job, query))
+    packed = rows.mapInArrow(Packer(stream, query.columns, job.key_groups, time), PACKED)
+    if not job.marked:
+        packed = packed.withWatermark(PACKED_TIME, time.delay)
+    # the watermark is kept by Spark from here on; with its column Spark would drop what it takes for late
+    packed = packed.drop(PACKED_TIME)
     given = packed.groupBy("panes_group").transformWithStateInPandas(
         GroupProcessor(query, time, job.key_groups, keep_late=job.late),
         outputStructType=GIVEN,

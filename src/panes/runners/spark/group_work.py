@@ -1,0 +1,92 @@
+"""The work of a key group in one micro-batch: its operator is fetched, does a step, and is saved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from panes.runners.spark.event_time import EventTime
+from panes.runners.spark.group_operator import Given, GroupQuery, reach, take
+from panes.runners.spark.group_state import GroupState, Head
+from panes.runners.spark.packing import in_order, to_bytes, unpacked
+from panes.slicing.operator import SliceOperator
+from panes.windows.base import ALWAYS, NEVER
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: A timer that is due as soon as the watermark has begun.
+_FIRST = 1
+
+
+class GroupWork:
+    """Runs the operators of key groups; `handle` and `state` are those of the group that Spark is at."""
+
+    def __init__(
+        self, handle: Any, state: Any, query: GroupQuery, time: EventTime, facts: dict[str, Any], *, keep_late: bool
+    ) -> None:
+        self._handle = handle
+        self._time = time
+        self._keep_late = keep_late
+        self._state = GroupState(state, query, facts)
+
+    def take(self, frames: Iterable[pd.DataFrame], timer_values: Any) -> pd.DataFrame:
+        """The step of a micro-batch with the packed rows of these frames; none if a timer is due."""
+        parts, chunks, packed = [], [], []
+        for frame in frames:
+            parts += frame["panes_part"].tolist()
+            chunks += frame["panes_chunk"].tolist()
+            packed += frame["panes_rows"].tolist()
+        return self._step(self._state.head(), timer_values, in_order(parts, chunks, packed))
+
+    def start_from(self, snapshot: bytes) -> None:
+        """Begin with a snapshot that was taken elsewhere."""
+        self._handle.registerTimer(_FIRST)
+        self._state.start_from(snapshot, _FIRST)
+
+    def _step(self, head: Head, timer_values: Any, packed: list[bytes]) -> pd.DataFrame:
+        watermark = self._time.watermark(int(timer_values.getCurrentWatermarkInMs()))
+        op = self._state.operator(head)
+        results = reach(op, watermark)
+        before = self._state.before_rows(head, op, packed)
+        rows = unpacked(packed)
+        results += take(op, rows)
+        given = Given(results, op.take_late())
+        self._set_timer(head, op, watermark)
+        written = self._state.written
+        self._state.save(head, op, watermark, packed, before)
+        return self._given(given, 0 if rows is None else rows.num_rows, op, self._state.written - written)
+
+    def _set_timer(self, head: Head, op: SliceOperator, watermark: int) -> None:
+        """Have the group called when the watermark makes something due, whether rows come or not."""
+        due = op.next_due()
+        wanted = None
+        if due < NEVER and watermark > ALWAYS:
+            wanted = self._time.millis(max(due, watermark + 1))
+        elif watermark == ALWAYS:
+            wanted = _FIRST
+        if wanted == head.timer:
+            return
+        if head.timer is not None:
+            self._handle.deleteTimer(head.timer)
+        if wanted is not None:
+            self._handle.registerTimer(wanted)
+        head.timer = wanted
+
+    def _given(self, given: Given, rows: int, op: SliceOperator, written: int) -> pd.DataFrame:
+        import pandas as pd
+
+        results = pa.concat_tables(given.results) if given.results else None
+        late = given.late if self._keep_late and given.late.num_rows else None
+        facts = {
+            "results": [None if results is None else to_bytes(results)],
+            "late": [None if late is None else to_bytes(late)],
+            "rows": [rows],
+            "rows_late": [given.late.num_rows],
+            "results_given": [0 if results is None else results.num_rows],
+            "state_bytes": [int(op.metrics["bytes"])],
+            "written": [written],
+        }
+        return pd.DataFrame(facts)
