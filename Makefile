@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types pytest demo bench bench-spark fuzz fuzz-cql fuzz-spark docs clean java chaos
+.PHONY: help setup test lint types pytest demo bench bench-spark fuzz fuzz-cql fuzz-policies fuzz-spark docs clean java chaos
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -81,6 +81,9 @@ fuzz: setup ## compare random programs with the naive oracle for BUDGET=600 seco
 
 fuzz-cql: setup ## compare random CQL programs with their oracle for BUDGET=600 seconds (SEED=n to repeat a run)
 	$(BIN)/python -m tests.cql_fuzz --budget $(BUDGET) $(if $(SEED),--seed $(SEED))
+
+fuzz-policies: setup ## compare random policy windows with their flow as specified for BUDGET=600 seconds (SEED=n to repeat a run)
+	$(BIN)/python -m tests.policy_fuzz --budget $(BUDGET) $(if $(SEED),--seed $(SEED))
 
 fuzz-spark: setup ## compare PROGRAMS=2000 random programs on Spark with the embedded runner (SEED=n to repeat a run)
 	$(BIN)/python -m tests.fuzz_spark --programs $(PROGRAMS) $(if $(SEED),--seed $(SEED))

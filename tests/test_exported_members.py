@@ -16,7 +16,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 PUBLIC = """
     stream merge join arrival socket_source replay sql
     tumbling sliding session cumulate landmark fixed fixed_band punctuated delta threshold rows
-    on_change once_per_instant
+    on_change once_per_instant policy policies operators
     ContextFreeWindow DeterministicWindow FreeFormWindow WindowEvents
     count sum avg min max min_count max_count range product geometric_mean stddev variance
     arg_min arg_max first last m4 collect_list string_agg

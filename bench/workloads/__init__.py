@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.harness import Workload
-from bench.workloads import cutty, issue, language, slicing, state
+from bench.workloads import cutty, issue, language, library, operators, policies, slicing, state
 
 WORKLOADS: tuple[Workload, ...] = (
     *issue.WORKLOADS,
@@ -11,4 +11,7 @@ WORKLOADS: tuple[Workload, ...] = (
     *state.WORKLOADS,
     *cutty.WORKLOADS,
     *language.WORKLOADS,
+    *library.WORKLOADS,
+    *operators.WORKLOADS,
+    *policies.WORKLOADS,
 )

@@ -18,7 +18,7 @@ from panes.stream import stream
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from panes import errors, testing
+    from panes import errors, operators, policies, testing
     from panes.aggregates import (
         UserAggregate,
         aggregate,
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from panes.composed import merge
     from panes.cql.session import sql
     from panes.joined import join
+    from panes.policies.policy import policy
     from panes.runners.local.arrival import arrival
     from panes.runners.local.replay import replay
     from panes.runners.local.sockets import socket_source
@@ -113,6 +114,9 @@ __all__ = [
     "mode",
     "on_change",
     "once_per_instant",
+    "operators",
+    "policies",
+    "policy",
     "product",
     "progress",
     "punctuated",
@@ -142,6 +146,9 @@ __all__ = [
 _HOMES = {
     "errors": None,
     "testing": None,
+    "operators": None,
+    "policies": None,
+    "policy": "panes.policies.policy",
     "rows": "panes.units",
     "arrival": "panes.runners.local.arrival",
     "join": "panes.joined",

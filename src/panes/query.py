@@ -89,6 +89,7 @@ class Query(Answers):
         late: bool = False,
         key_groups: int = 16,
         restore: bytes | Sequence[bytes] | None = None,
+        sequence: str | None = None,
     ) -> DataFrame:
         """The results as a Spark DataFrame: streaming if the data is, else static.
 
@@ -96,12 +97,22 @@ class Query(Answers):
         - `late`: also give rows that no result uses, with `late_reason` and the row itself in `late_row`.
         - `key_groups`: into how many parts the state of a stream is divided; fixed for the life of a checkpoint.
         - `restore`: start from a snapshot of an operator, or from its parts.
+        - `sequence`: a column by which rows with the same time are ordered, within a micro-batch or a static frame;
+          without it Spark's input partitions give the order.
         """
         from panes.runners.spark.runner import to_spark
 
         if self._source is None:
             raise QueryError("to_spark(): this stream has no data of its own; give pn.stream(data, ...) a DataFrame")
-        return to_spark(self._plan, self._source, strategy=strategy, late=late, key_groups=key_groups, restore=restore)
+        return to_spark(
+            self._plan,
+            self._source,
+            strategy=strategy,
+            late=late,
+            key_groups=key_groups,
+            restore=restore,
+            sequence=sequence,
+        )
 
     def to_cql(self, name: str = "data") -> str:
         """The query as CQL: `pn.sql(text, {name: data})` gives the same results."""

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from panes.answers import Answers
 from panes.errors import QueryError
+from panes.operated import Operated
 from panes.query import Query
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from panes.runners.local.derived import FlowSource
     from panes.runners.local.flow_run import FlowRun
     from panes.runners.local.source import Source
-    from panes.windows.base import Window
+    from panes.windows.base import Part, Window
 
 
 def stream(
@@ -76,7 +77,7 @@ def stream(
 
 
 @dataclass(frozen=True)
-class Stream(Answers):
+class Stream(Answers, Operated):
     """Rows with an event time, and what is done to each of them. Made by `pn.stream`.
 
     Without windows it runs, too, and gives the columns of its last `select` for each of its rows.
@@ -142,12 +143,20 @@ class Stream(Answers):
         )
         return replace(timed, _plan=replace(timed._plan, shown=plan.columns))
 
-    def window(self, /, *windows: Window, emit_empty: bool = False, **named: Window) -> WindowedStream:
+    def window(self, /, *windows: Window | Part, emit_empty: bool = False, **named: Window | Part) -> WindowedStream:
         """Windows over the stream, one or many; all share slices. A name is the label of its results.
 
+        A policy by itself, such as `pn.policies.count(3)`, is a window too: see `every`.
         `emit_empty`: also give windows that hold no row.
         """
-        labelled: dict[str, Window] = {}
+        from panes.windows.base import Part
+
+        if any(isinstance(w, Part) for w in (*windows, *named.values())):
+            from panes.policies.policy import as_window
+
+            windows = tuple(as_window(w, "window") for w in windows)
+            named = {label: as_window(w, f"window {label!r}") for label, w in named.items()}
+        labelled: dict[str, Any] = {}
         for window in windows:
             label = str(window)
             if label in labelled:
@@ -250,6 +259,32 @@ class WindowedStream:
     _stream: Stream
     _windows: Mapping[str, Window]
     _emit_empty: bool
+
+    def every(self, trigger: Any) -> WindowedStream:
+        """Policies given to `window` say how much is kept, and this one when there is a result.
+
+        `window(pn.policies.count(100)).every(pn.policies.time("1 min"))`: the last 100 rows each minute.
+        """
+        from panes.policies.policy import with_slide
+
+        slid = {label: with_slide(window, trigger) for label, window in self._windows.items()}
+        unnamed = {
+            str(window) if label == str(self._windows[label]) else label: window for label, window in slid.items()
+        }
+        return replace(self, _windows=unnamed)
+
+    def key_by(self, *columns: str) -> WindowedStream:
+        """One set of policies over the whole stream, and a result for each of these keys whenever they trigger.
+
+        `stream.key_by(...).window(...)` instead keeps policies, too, apart by key.
+        """
+        from panes.policies.policy import central
+
+        if self._stream._plan.keys:
+            raise QueryError(f"key_by{columns}: the stream has the key {', '.join(self._stream._plan.keys)} already")
+        windows = {label: central(window) for label, window in self._windows.items()}
+        unnamed = {str(w) if label == str(self._windows[label]) else label: w for label, w in windows.items()}
+        return replace(self, _stream=self._stream.key_by(*columns), _windows=unnamed)
 
     def agg(self, /, *aggregates: str | Aggregate, **named: str | Aggregate) -> Query:
         """What to compute per window: SQL text or aggregate objects. A name is the column of the result."""

@@ -115,3 +115,11 @@ def test_empty_text() -> None:
     assert format_text("") == ""
     assert format_text("  ;;\n") == ""
     assert format_text("-- only this\n\n\n/* and that */") == "-- only this\n\n/* and that */\n"
+
+
+@pytest.mark.parametrize(
+    "text", ["/* a */ /* b */ /* c */", "/* a */ /* b */ select a from t", "select a\n/* b */ /* c */ from t"]
+)
+def test_comments_behind_a_comment_on_a_line_of_its_own(text: str) -> None:
+    formatted = format_text(text)
+    assert format_text(formatted) == formatted

@@ -168,3 +168,38 @@ def test_columns_may_have_names_of_python_arguments(name: str) -> None:
     assert pn.sql(f"SELECT {name} + 1 AS {name} FROM t", data).to_arrow().to_pylist() == [{name: 2}]
     found = pn.sql(f"SELECT sum({name}) AS self FROM t [SIZE 2 ON ts]", data).to_arrow().to_pylist()
     assert found == [{"self": 1}]
+
+
+#: Streams that late rows may correct, each with the windows that it is asked for.
+CORRECTABLE = {
+    "declared": ("late [SIZE 10 ON ts]", True),
+    "on rows": ("late [SIZE 2]", True),
+    "by the clock": ("late [SIZE 10 sec]", False),
+    "without LATENESS": ("plain [SIZE 10 ON ts]", False),
+    "one side of a join": ("plain [SIZE 10 ON ts] AS a JOIN late [SIZE 10 ON ts] AS b USING (ts)", True),
+    "rows of a subquery": ("(SELECT ts FROM late) [SIZE 10 ON ts] AS q", False),
+    "derived": ("derived [SIZE 10 ON ts]", True),
+    "merged": ("both [SIZE 10 ON ts]", False),
+    "given by the program": ("mine [SIZE 10 ON ts]", True),
+}
+
+
+@pytest.mark.parametrize("name", CORRECTABLE)
+def test_void_is_known_where_late_rows_correct_results(name: str) -> None:
+    rows = [{"ts": 1}, {"ts": 12}, {"ts": 3}, {"ts": 30}]
+    session = Session({"rows": rows, "mine": pn.stream(rows, time="ts", watermark=0, lateness=10)}, clock=lambda: 0)
+    script = """
+        CREATE STREAM late (ts Int) SOURCE STREAM ('rows') WATERMARK 0 ON ts LATENESS 10;
+        CREATE STREAM plain (ts Int) SOURCE STREAM ('rows') WATERMARK 0 ON ts;
+        CREATE STREAM derived (ts Int) AS SELECT ts FROM plain WATERMARK 0 ON ts LATENESS 10;
+        CREATE STREAM both AS MERGE late, plain;
+    """
+    list(session.run(script))
+    source, known = CORRECTABLE[name]
+    if known:
+        (answer,) = session.run(f"SELECT void, count(*) AS n FROM {source}")
+        assert isinstance(answer, Rows)
+        assert set(answer.query.to_arrow()["void"].to_pylist()) == {False}
+    else:
+        with pytest.raises(CqlError, match="have no void"):
+            session.check(parse(f"SELECT void, count(*) AS n FROM {source}")[0])

@@ -1,8 +1,9 @@
 """Statements as data: what goes in, and the rows, the words or the error that come out.
 
 A case of the YAML files in `statements/` has `run` (CQL) and one of: `rows` (of the last query, in order; with
-`any order` compared as a multiset), `says`, `table`, or `error` with `hint` and `at` (line, column). `streams`
-are lists of rows by name; names of the file's own `data` may be used for them. `clock` are the arrival times.
+`any order` compared as a multiset), `says`, `table`, `explains` (lines among those of the answer), or `error` with
+`hint` and `at` (line, column). `streams` are lists of rows by name; names of the file's own `data` may be used for
+them. `clock` are the arrival times.
 """
 
 from __future__ import annotations
@@ -61,6 +62,9 @@ def test_statement(case: dict[str, Any], data: dict[str, Any]) -> None:
     if "says" in case:
         assert isinstance(last, Said)
         assert last.text == case["says"]
+    elif "explains" in case:
+        assert isinstance(last, Table)
+        assert [line for line in case["explains"] if [line] not in [list(row) for row in last.rows]] == []
     elif "table" in case:
         assert isinstance(last, Table)
         assert [list(row) for row in last.rows] == case["table"]

@@ -12,8 +12,9 @@ import pyarrow as pa
 from sqlglot import exp
 
 from panes.cql import tree
+from panes.cql.layout import lay_out
 from panes.cql.parse import Located, parse
-from panes.cql.printing import format_text, to_text
+from panes.cql.printing import to_text
 from panes.cql.session import Rows, Session
 from tests.cql_fuzz.feeds import Answer, Feed
 from tests.cql_fuzz.generate import generate
@@ -34,9 +35,8 @@ def program_text(program: Program) -> str:
 
 
 def check(program: Program) -> str | None:
-    text = program_text(program)
-    found = parse(text)
-    wrong = text_difference(program, text, found)
+    formatted, found = lay_out(program_text(program))
+    wrong = text_difference(program, formatted, found)
     if wrong is not None:
         return f"text: {wrong}"
     return results_difference(program, found)
@@ -57,7 +57,7 @@ def check_seed(seed: int) -> str | None:
 # --- the text ---
 
 
-def text_difference(program: Program, text: str, found: tuple[Located, ...]) -> str | None:
+def text_difference(program: Program, formatted: str, found: tuple[Located, ...]) -> str | None:
     """Parsing, printing and formatting: the tree that was meant is the one that is read, again and again."""
     read = [located.statement for located in found]
     if len(read) != len(program.statements):
@@ -69,11 +69,11 @@ def text_difference(program: Program, text: str, found: tuple[Located, ...]) -> 
         (again,) = parse(printed)
         if again.statement != got:
             return f"statement {number} is printed as another: {printed}"
-    formatted = format_text(text)
-    if [located.statement for located in parse(formatted)] != read:
+    twice, again_found = lay_out(formatted)
+    if [located.statement for located in again_found] != read:
         return f"formatted, it is another program:\n{formatted}"
-    if format_text(formatted) != formatted:
-        return f"formatted twice, it looks different:\n{formatted}\n--- and then ---\n{format_text(formatted)}"
+    if twice != formatted:
+        return f"formatted twice, it looks different:\n{formatted}\n--- and then ---\n{twice}"
     return None
 
 

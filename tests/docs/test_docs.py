@@ -23,12 +23,15 @@ EXAMPLES = {
     "flows.md": 5,
     "index.md": 0,
     "operator.md": 7,
+    "operators.md": 7,
+    "policies.md": 8,
     "relations.md": 4,
     "robustness.md": 2,
     "semantics.md": 0,
     "sources.md": 6,
     "spark.md": 4,
     "testing.md": 2,
+    "window-library.md": 9,
     "windows.md": 25,
 }
 

@@ -258,7 +258,7 @@ def test_names_that_differ_in_case_only_must_be_exact() -> None:
 
 def test_plain_columns_are_not_copied_and_need_no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     scalars = Scalars.of(Scope(SCHEMA), ["i", "(d)"])
-    monkeypatch.setattr("panes.plan.scalars.connection", lambda: pytest.fail("DuckDB was asked"))
+    monkeypatch.setattr("panes.plan.duckdb_session.connection", lambda: pytest.fail("DuckDB was asked"))
     found = scalars.evaluate(TABLE)
     assert found["i"].chunk(0).buffers()[1].address == TABLE["i"].chunk(0).buffers()[1].address
     assert found["(d)"].to_pylist() == [2.7]
@@ -309,7 +309,7 @@ def test_sets_grow_travel_and_work_in_threads() -> None:
 def test_the_engine_is_closed_off() -> None:
     import duckdb
 
-    from panes.plan.scalars import connection
+    from panes.plan.duckdb_session import connection
 
     for sql in (
         "SELECT * FROM read_csv('/etc/hostname')",

@@ -16,12 +16,13 @@ from sqlglot import exp
 from panes.composed import merge
 from panes.cql.catalog import Catalog, StreamEntry
 from panes.cql.compile_windows import duration
-from panes.cql.expressions import text_of
+from panes.cql.given import given_plan
 from panes.cql.resolved import Input, Joined, Output, ResolvedMerge, ResolvedQuery, ResolvedSelect
 from panes.cql.sources import Settings, open_stream
 from panes.cql.timing import is_time_based, known_time, measures
 from panes.cql.tree import Duration
 from panes.errors import QueryError
+from panes.plan.expressions import text_of
 from panes.query import Query
 from panes.runners.local.arrival import arrival
 from panes.runners.local.source import Source
@@ -106,13 +107,9 @@ class Compiler:
 
     def _given_options(self, entry: StreamEntry, time: str) -> dict[str, Any]:
         """What a stream of the program says of its time, if it is the same time."""
-        from panes.cql.given import find_given
-        from panes.cql.tree import NamedSource
-
-        found = find_given(self.catalog, entry.source.name) if isinstance(entry.source, NamedSource) else None
-        if found is None or not isinstance(found.data, Stream) or found.time != time:
+        plan = given_plan(self.catalog, entry, time)
+        if plan is None:
             return {}
-        plan = found.data._plan
         unit = plan.domain.unit
         options: dict[str, Any] = {"time_unit": unit} if plan.domain.integer else {}
         for name, ticks in (("watermark", plan.watermark), ("lateness", plan.lateness)):

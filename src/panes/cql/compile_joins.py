@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from panes.cql.compile_select import entries_of, group_trees, inner_names, only, ordered
 from panes.cql.compile_windows import window_label, window_of
-from panes.cql.expressions import text_of
 from panes.cql.names import Names
 from panes.cql.resolved import Input, Joined, ResolvedSelect
 from panes.cql.timing import time_of
 from panes.joined import join_streams
 from panes.plan.clauses import Asked
+from panes.plan.expressions import text_of
 from panes.plan.join import JoinClause
 from panes.query import Query
 from panes.stream import Stream

@@ -14,12 +14,14 @@ from sqlglot import exp
 
 from panes.composed import merge
 from panes.cql.compile_windows import window_label, window_of
-from panes.cql.expressions import aggregates_in, replace_nodes, text_of
+from panes.cql.expressions import aggregates_in
 from panes.cql.names import Names
+from panes.cql.printing import expression_text
 from panes.cql.resolved import Input, Order, Output, ResolvedSelect
 from panes.cql.timing import same_for_parts, time_of
-from panes.plan.expressions import column_node
+from panes.plan.expressions import column_node, text_of
 from panes.plan.steps import RESERVED
+from panes.plan.trees import rebuilt
 from panes.query import Query
 from panes.stream import Stream, WindowedStream
 
@@ -98,8 +100,11 @@ def _aggregated(windowed: WindowedStream, query: ResolvedSelect, keys: dict[str,
         text = text_of(call)
         if text not in names:
             taken = {*aggregates, *keys.values(), *RESERVED}
-            names[text] = wanted if wanted is not None and wanted not in taken else f"agg_{len(names)}"
-            aggregates[names[text]] = text
+            name = wanted if wanted is not None and wanted not in taken else expression_text(call)
+            while name in taken:
+                name += "_"
+            names[text] = name
+            aggregates[name] = text
         return names[text]
 
     for output in query.outputs:  # single aggregates keep the name of their column
@@ -115,12 +120,12 @@ def _aggregated(windowed: WindowedStream, query: ResolvedSelect, keys: dict[str,
                 return column_node(name_for(node, None))
             return None
 
-        return text_of(replace_nodes(tree, change))
+        return text_of(rebuilt(tree, change))
 
     outputs = {o.name: over_results(o.tree) for o in query.outputs}
     having = None if query.having is None else over_results(query.having)
     order = [_ordered_text(o, over_results(o.tree)) for o in query.order_by]
-    made = windowed.agg(**(aggregates or {"agg_0": "count(*)"}))
+    made = windowed.agg(**(aggregates or {"count(*)": "count(*)"}))
     if having is not None:
         made = made.where(having)
     if order:
@@ -149,15 +154,23 @@ def group_trees(query: ResolvedSelect, names: Names) -> list[exp.Expr]:
 
 def relation(windowed: WindowedStream, query: ResolvedSelect) -> Query:
     """The rows of each window as a relation."""
-    shown = inner_names(query, windowed._stream._plan.keys)
+    keys = windowed._stream._plan.keys
+    shown = inner_names(query, keys)
+    entries = entries_of(query, shown)
+    across: dict[str, Order] = {}
+    if keys and query.aggregated and query.limit is None:
+        # groups are ordered among those of other keys, too: by columns of their own, which nobody sees
+        across = {f"panes_order_{place}": o for place, o in enumerate(query.order_by)}
     made = windowed.relation(
-        entries_of(query, shown),
+        {**entries, **{name: o.tree for name, o in across.items()}},
         group_by=group_trees(query, Names.of(query.source)),
         having=query.having,
         order_by=[ordered(o) for o in query.order_by],
         limit=query.limit,
         distinct=query.distinct,
     )
+    if across:
+        made = made.order_by(*(_ordered_text(o, name) for name, o in across.items()))
     return only(made, shown)
 
 

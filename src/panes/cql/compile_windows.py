@@ -11,9 +11,9 @@ from typing import Any
 from sqlglot import exp
 
 from panes import windows as pn
-from panes.cql.expressions import text_of
 from panes.cql.tree import Duration, Measure, Model, WindowClause
 from panes.errors import QueryError
+from panes.plan.expressions import text_of
 from panes.units import rows
 from panes.windows.base import Window
 from panes.windows.periodic import Tumbling

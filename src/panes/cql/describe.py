@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from panes.cql.catalog import Catalog, SchemaEntry, StreamEntry
-from panes.cql.expressions import text_of
 from panes.cql.given import given_stream
 from panes.cql.printing import part_text
 from panes.cql.resolved import Input, Joined, Resolved, ResolvedMerge, ResolvedQuery, ResolvedSink, Source
 from panes.cql.timing import known_time, time_of
 from panes.cql.tree import FileSource, NamedSource, SocketSource
+from panes.plan.expressions import text_of
 
 
 def describe(name: str, catalog: Catalog) -> tuple[tuple[str, str, str], ...] | None:

@@ -100,6 +100,9 @@ class Cql(PanesSQL):
             exp.BitwiseRightShift: lambda self, node: self.binary(node, ">>"),
         }
 
+        def datatype_sql(self, expression: exp.DataType) -> str:
+            return "CHAR" if expression.this == exp.DType.CHAR else str(super().datatype_sql(expression))
+
         def cast_sql(self, expression: exp.Cast, safe_prefix: str | None = None) -> str:
             # CAST is a TryCast in Spark's grammar, so what is left are literals with a type before them
             if type(expression) is exp.Cast and isinstance(expression.this, exp.Literal):

@@ -6,8 +6,8 @@ Doubles, as the language has no other fractions (SPEC Q-05); write CAST(1.5 AS D
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import lru_cache
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import NoReturn, Protocol
 
 import pyarrow as pa
@@ -19,12 +19,14 @@ from panes.cql.errors import did_you_mean
 from panes.cql.names import Names
 from panes.cql.shifts import without_shifts
 from panes.cql.timing import time_type
-from panes.cql.types import Type, type_of
+from panes.cql.types import CHAR, Type, type_of
 from panes.errors import PanesError
-from panes.plan.aggregation import compile_aggregates, is_aggregate
-from panes.plan.dialect import ALLOWED_NODES, PLAIN_CALLS, SCALAR_FUNCTIONS, PanesSQL
-from panes.plan.expressions import Expression, Scope, column_node
+from panes.plan.aggregation import aggregate_types, compile_aggregates, is_aggregate
+from panes.plan.dialect import ALLOWED_NODES, PLAIN_CALLS, SCALAR_FUNCTIONS
+from panes.plan.expressions import Expression, Scope, column_node, text_of
+from panes.plan.names import inside
 from panes.plan.scalars import Scalars
+from panes.plan.trees import rebuilt
 
 
 class Fail(Protocol):
@@ -43,11 +45,6 @@ _PSEUDO_TYPES: Mapping[str, pa.DataType] = {
     "revision": pa.int32(),
     "void": pa.bool_(),
 }
-
-
-def text_of(tree: exp.Expr) -> str:
-    """A resolved tree as the expression language of the Python API writes it."""
-    return str(tree.sql(dialect=PanesSQL, comments=False))
 
 
 def aggregates_in(tree: exp.Expr) -> list[exp.Expr]:
@@ -69,28 +66,14 @@ def has_aggregates(tree: exp.Expr) -> bool:
     return any(isinstance(n, exp.Anonymous) and is_aggregate(n.name) for n in tree.walk())
 
 
-def replace_nodes(tree: exp.Expr, change: Callable[[exp.Expr], exp.Expr | None]) -> exp.Expr:
-    """A copy of a tree in which `change` has put others in the place of nodes; it sees parents first."""
-    root = exp.Paren(this=tree.copy())
-
-    def visit(node: exp.Expr) -> None:
-        for child in list(node.iter_expressions()):
-            made = change(child)
-            if made is None:
-                visit(child)
-            else:
-                child.replace(made)
-
-    visit(root)
-    return root.this
-
-
 class Expressions:
     """Resolves the trees of one select."""
 
     def __init__(self, names: Names, fail: Fail) -> None:
         self.names = names
         self._fail = fail
+        #: types of aggregates, by text
+        self._aggregates: dict[str, pa.DataType] = {}
 
     def row(self, tree: exp.Expr, where: str) -> exp.Expr:
         """An expression of one row; aggregates are refused."""
@@ -104,7 +87,7 @@ class Expressions:
         """An expression in which aggregates may stand."""
         tree = without_shifts(tree)
         self._check(tree)
-        return replace_nodes(tree, self._replaced)
+        return rebuilt(tree, self._replaced)
 
     def type(self, tree: exp.Expr, at: object) -> Type:
         """The type of a resolved tree."""
@@ -112,26 +95,61 @@ class Expressions:
             found = self.names.find_resolved(tree)
             if found is not None:
                 return found.type
-        flat = replace_nodes(tree, _flat)
-        fields = {_flat_name(c): c for c in flat.find_all(exp.Column)}
+        if tree.meta_get("char"):
+            return CHAR
         try:
-            scope = self._scope()
-            calls = aggregates_in(flat)
-            if not calls:
-                return type_of(_type_in(scope, flat))
-            kinds = _aggregate_types(scope.schema, tuple(text_of(call) for call in calls))
-            inner = iter(kinds)
-            outer = replace_nodes(flat, lambda n: column_node(next(inner)) if _is_call(n) else None)
-            known = {f.name: f.type for f in scope.schema if f.name in fields} | dict(kinds)
-            return type_of(_type_in(Scope(pa.schema(list(known.items()))), outer))
+            return type_of(self._arrow_type(self._flat(tree)))
         except PanesError as error:
             self._fail(str(error), at)
 
-    def _scope(self) -> Scope:
+    def prepare(self, trees: Iterable[exp.Expr]) -> None:
+        """Find what `type` needs to know of several resolved trees, at once; it is `type` that says what is wrong."""
+        rows: list[Expression] = []
+        calls: dict[str, exp.Expr] = {}
+        for tree in map(self._flat, trees):
+            found = aggregates_in(tree)
+            calls |= {text_of(call): call for call in found}
+            rows += [] if found else [Expression.of(tree)]
+        try:
+            types = aggregate_types(list(calls.values()), self.scope, also=rows)
+        except PanesError:
+            return
+        self._aggregates |= dict(zip(calls, types, strict=True))
+
+    def _arrow_type(self, tree: exp.Expr) -> pa.DataType:
+        calls = aggregates_in(tree)
+        if not calls:
+            return _type_in(self.scope, tree)
+        types = [self._aggregate_type(call) for call in calls]
+        if calls == [tree]:
+            return types[0]
+        longest = max(map(len, self.scope.schema.names), default=0)
+        given = {f"{'a' * (longest + 1)}{i}": kind for i, kind in enumerate(types)}
+        names = iter(given)
+        outer = rebuilt(tree, lambda n: column_node(next(names)) if _is_call(n) else None)
+        for column in outer.find_all(exp.Column):
+            if column.name not in given:
+                given[column.name] = self.scope.schema.field(column.name).type
+        return _type_in(Scope(pa.schema(list(given.items()))), outer)
+
+    def _aggregate_type(self, call: exp.Expr) -> pa.DataType:
+        text = text_of(call)
+        if text not in self._aggregates:
+            # from its text, so that places in messages are those in the text of the call
+            self._aggregates[text] = compile_aggregates({"it": text}, self.scope).post.types["it"]
+        return self._aggregates[text]
+
+    def _flat(self, tree: exp.Expr) -> exp.Expr:
+        """The tree with columns named as in `scope`."""
+        return rebuilt(tree, _flat) if self.names.joined else tree
+
+    @cached_property
+    def scope(self) -> Scope:
+        """All columns that expressions may use; those of a join with the alias before them."""
         fields: dict[str, pa.DataType] = {}
         for one in self.names.inputs:
             for column in one.columns:
-                name = f"{one.alias}.{column.name}" if self.names.joined else column.name
+                name = inside(one.alias, column.name) if self.names.joined else column.name
                 fields[name] = column.type.arrow
         for name in self.names.using:
             joined = self.names.find(name).column
@@ -149,6 +167,8 @@ class Expressions:
             return _double(node)
         if isinstance(node, exp.Cast):
             kind = node.args["to"]
+            if kind.this == exp.DType.CHAR:
+                return _first_character(node, rebuilt(node.this, self._replaced))
             if isinstance(node.this, exp.Literal) and kind.is_type(exp.DataType.Type.DECIMAL):
                 return node.copy()
         return None
@@ -209,16 +229,7 @@ class Expressions:
 
 
 def _type_in(scope: Scope, tree: exp.Expr) -> pa.DataType:
-    expression = Expression.of(tree)
-    return Scalars(scope, {"it": expression}).types["it"]
-
-
-@lru_cache(maxsize=4096)
-def _aggregate_types(schema: pa.Schema, texts: tuple[str, ...]) -> Mapping[str, pa.DataType]:
-    """The types of aggregates over rows of a schema, by names that no column has, in order."""
-    longest = max(map(len, schema.names), default=0)
-    named = {f"{'a' * (longest + 1)}{i}": text for i, text in enumerate(texts)}
-    return dict(compile_aggregates(named, Scope(schema)).post.types)
+    return Scalars(scope, {"it": Expression.of(tree)}).types["it"]
 
 
 def _flat(node: exp.Expr) -> exp.Expr | None:
@@ -226,7 +237,8 @@ def _flat(node: exp.Expr) -> exp.Expr | None:
 
 
 def _flat_name(column: exp.Column) -> str:
-    return ".".join(part.name for part in column.parts)
+    *before, name = (part.name for part in column.parts)
+    return inside(before[0], name) if before else name
 
 
 def _is_call(node: exp.Expr) -> bool:
@@ -247,6 +259,14 @@ def _double(node: exp.Literal) -> exp.Expr:
     if not node.is_string and "." in node.this and "e" not in node.this.lower():
         number.set("this", f"{node.this}E0")
     return number
+
+
+def _first_character(cast: exp.Cast, value: exp.Expr) -> exp.Expr:
+    """CAST(... AS CHAR), marked as one: a Char is text for engines, which would leave it as long as it is."""
+    text = type(cast)(**{**cast.args, "this": value, "to": exp.DataType.build("STRING", dialect="spark")})
+    made = exp.Left(this=text, expression=exp.Literal.number(1))
+    made.meta["char"] = True
+    return made
 
 
 def _words(node: exp.Expr) -> str:

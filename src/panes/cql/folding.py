@@ -12,6 +12,8 @@ from typing import overload
 
 from sqlglot import exp
 
+from panes.plan.trees import copied
+
 _SUMS: dict[type[exp.Expr], Callable[[int, int], int]] = {
     exp.Add: operator.add,
     exp.Sub: operator.sub,
@@ -53,7 +55,7 @@ def folded(tree: exp.Expr | None) -> exp.Expr | None:
     """A copy of the tree with its constants computed, and without needless parentheses."""
     if tree is None or not any(isinstance(n, exp.Literal | exp.Boolean | exp.Paren) for n in tree.walk()):
         return tree
-    root = exp.Paren(this=tree.copy())
+    root = exp.Paren(this=copied(tree))
     for node in reversed(list(root.walk())):
         if node is not root and node.parent is not None:
             made = _constant(node)

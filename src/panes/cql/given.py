@@ -25,6 +25,8 @@ from panes.runners.local.sources import open_source
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from panes.plan.query import StreamPlan
+
 
 class Given:
     """Data under a name, opened when it is first asked for."""
@@ -72,6 +74,16 @@ def given_stream(catalog: Catalog, name: str) -> StreamEntry | None:
 def find_given(catalog: Catalog, name: str) -> Given | None:
     wanted = name.lower()
     return next((given for key, given in catalog.data.items() if key.lower() == wanted), None)
+
+
+def given_plan(catalog: Catalog, entry: StreamEntry, time: str) -> StreamPlan | None:
+    """What a stream of the program says of its rows, where `entry` reads one and on the same time."""
+    from panes.stream import Stream
+
+    found = find_given(catalog, entry.source.name) if isinstance(entry.source, NamedSource) else None
+    if found is None or not isinstance(found.data, Stream) or found.time != time:
+        return None
+    return found.data._plan
 
 
 def _opened(name: str, data: Any, columns: Columns | None) -> Source:

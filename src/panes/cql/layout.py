@@ -9,13 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from panes.cql.errors import CqlError, Lines
-from panes.cql.grammar.statements import Statements, continues
+from panes.cql.errors import CqlError
 from panes.cql.layout_atoms import Atom, atoms_of, gap
 from panes.cql.layout_page import Page
-from panes.cql.lexing import Piece, pieces
-from panes.cql.parse import read_piece
-from panes.cql.tree import Split
+from panes.cql.parse import Located, Read, Reading, joined
 
 INDENT = 4
 _OPEN = {"(": ")", "[": "]"}
@@ -45,36 +42,26 @@ def format_text(text: str, width: int = 100) -> str:
     >>> print(format_text("select a,avg( b ) from t[size 10]  group by a ; -- done"), end="")
     SELECT a, avg(b) FROM t [SIZE 10] GROUP BY a; -- done
     """
-    reader = Statements(text, Lines(text))
+    return lay_out(text, width)[0]
+
+
+def lay_out(text: str, width: int = 100) -> tuple[str, tuple[Located, ...]]:
+    """CQL laid out, and the statements that it was read as."""
+    reading = Reading(text)
     page = Page(width)
-    end, split = 0, None
-    for piece in pieces(text):
-        if isinstance(piece, CqlError):
-            raise piece
-        split = _read(reader, piece, split)
-        atoms = atoms_of(text, piece, _start(text, end), reader.name_places, reader.call_places)
-        _write_statement(page, atoms, INDENT if split and split.more else 0)
+    end = 0
+    read: list[Read] = []
+    for item in reading.items():
+        if isinstance(item, CqlError):
+            raise item
+        read.append(item)
+        piece = item.piece
+        atoms = atoms_of(text, piece, _start(text, end), reading.name_places, reading.call_places)
+        _write_statement(page, atoms, INDENT if item.more else 0)
         page.semicolon(gap(text, piece.tokens[-1].end + 1, piece.end)[0])
         end = piece.end
     page.between(gap(text, _start(text, end), len(text), at_start=end == 0)[0], 0)
-    return page.text()
-
-
-@dataclass(frozen=True)
-class _Open:
-    """A split that further statements may belong to, and whether the last one did."""
-
-    split: Split
-    more: bool = False
-
-
-def _read(reader: Statements, piece: Piece, before: _Open | None) -> _Open | None:
-    """Check a statement, and note which of its tokens are names."""
-    if before and continues(before.split, piece.tokens):
-        read_piece(reader, piece, before.split)
-        return _Open(before.split, more=True)
-    statement = read_piece(reader, piece, None)
-    return _Open(statement) if isinstance(statement, Split) else None
+    return page.text(), tuple(found for found in joined(read) if isinstance(found, Located))
 
 
 def _start(text: str, end: int) -> int:
@@ -123,7 +110,8 @@ def _length(nodes: list[Node]) -> int:
         if (atom.above and atom is not flat[0]) or (atom.ends_line and atom is not flat[-1]):
             return 1 << 30
         total += len(atom.text) + (not atom.tight)
-        total += sum(len(comment.text) + 1 for comment in atom.behind if not comment.ends_line)
+        if atom.behind:
+            total += sum(len(comment.text) + 1 for comment in atom.behind if not comment.ends_line)
     return total
 
 

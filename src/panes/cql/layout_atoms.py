@@ -59,7 +59,7 @@ class Atom:
 
     @property
     def ends_line(self) -> bool:
-        return any(comment.ends_line for comment in self.behind)
+        return bool(self.behind) and any(comment.ends_line for comment in self.behind)
 
 
 def atoms_of(text: str, piece: Piece, begin: int, names: set[int], calls: set[int]) -> list[Atom]:
@@ -81,12 +81,16 @@ def atoms_of(text: str, piece: Piece, begin: int, names: set[int], calls: set[in
 
 def gap(text: str, start: int, end: int, *, at_start: bool = False) -> tuple[list[Comment], bool]:
     """The comments in text[start:end], and whether an empty line is before what follows."""
+    if start >= end or text[start:end] == " ":
+        return [], False
     comments: list[Comment] = []
     place = start
     for match in _COMMENT.finditer(text, start, end):
         newlines = text.count("\n", place, match.start())
         lines = [line.rstrip() for line in match[0].split("\n")]
-        comments.append(Comment("\n".join(lines), newlines > 0 or (at_start and not comments), newlines > 1))
+        # what stands behind a comment on a line of its own is not behind a token
+        own_line = newlines > 0 or (comments[-1].own_line if comments else at_start)
+        comments.append(Comment("\n".join(lines), own_line, newlines > 1))
         place = match.end()
     return comments, text.count("\n", place, end) > 1
 
@@ -96,9 +100,11 @@ def _atom(text: str, token: Token, names: set[int], calls: set[int]) -> Atom:
     named = token.start in names
     if token.token_type in _VALUES:
         return Atom(written, token.token_type, False, named)
-    word = " ".join(written.split()).upper()
-    keyword = not named and token.start not in calls and all(part in KEYWORDS for part in word.split())
-    return Atom(word if keyword else written, token.token_type, keyword, named)
+    if named or token.start in calls:
+        return Atom(written, token.token_type, False, named)
+    parts = written.upper().split()
+    keyword = all(part in KEYWORDS for part in parts)
+    return Atom(" ".join(parts) if keyword else written, token.token_type, keyword)
 
 
 def _place(before: list[Atom], atom: Atom) -> None:

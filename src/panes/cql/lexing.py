@@ -6,6 +6,7 @@ sqlglot's tokenizer reads the tokens; before it come the limits, so that hostile
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -25,12 +26,17 @@ MAX_DIGITS = 100
 #: Brackets inside brackets. Python's own stack ends at about 45 levels of an expression.
 MAX_NESTING = 32
 MAX_SUBQUERIES = 64
+TOO_DEEP = "this is nested too deeply"
 NESTING_RULE = f"{MAX_NESTING} levels of brackets and {MAX_SUBQUERIES} of queries are possible"
 
 # Quoted text, comments and statement ends: what must be known to cut a text at the right semicolons.
 _QUOTED = r"""'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*"|`[^`]*`|--[^\n\r]*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/"""
 _PARTS = re.compile(rf"""{_QUOTED}|(?P<open>['"`]|/\*)|(?P<end>;)""", re.DOTALL)
 _TOKENS = re.compile(rf"""{_QUOTED}|\w+|[^\s\w]""", re.DOTALL)
+_BRACKETS = re.compile(rf"""{_QUOTED}|(?P<open>[(\[{{])|(?P<close>[)\]}}])""", re.DOTALL)
+#: A comment of that length is long.
+_LONG = 100
+_local = threading.local()
 _SPACE = re.compile(r"[\s;]+")
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
 _OPENING = {TokenType.L_PAREN: ")", TokenType.L_BRACKET: "]", TokenType.L_BRACE: "}"}
@@ -132,8 +138,9 @@ def _tokens(text: str, start: int, end: int, unclosed: int | None) -> list[Token
         span = span_at(text, unclosed, unclosed + 1)
         raise CqlError(f"{what} begins here and does not end", text=text, span=span)
     _check_size(text, start, end)
+    _check_depth(text, start, end)
     try:
-        tokens: list[Token] = Cql().tokenize(text[start:end])
+        tokens: list[Token] = _tokenizer().tokenize(_quick_to_read(text[start:end]))
     except SqlglotError as error:
         raise CqlError("this can't be read", text=text, span=span_at(text, start, end)) from error
     if start:
@@ -142,6 +149,14 @@ def _tokens(text: str, start: int, end: int, unclosed: int | None) -> list[Token
             token.end += start
     _check_tokens(text, tokens)
     return tokens
+
+
+def _tokenizer() -> Any:
+    """This thread's: to make one takes as long as to read five tokens."""
+    found = getattr(_local, "tokenizer", None)
+    if found is None:
+        found = _local.tokenizer = Cql.Tokenizer(dialect=Cql())
+    return found
 
 
 def _check_size(text: str, start: int, end: int) -> None:
@@ -157,6 +172,33 @@ def _check_size(text: str, start: int, end: int) -> None:
             raise CqlError(f"a statement may have {MAX_TOKENS:,} words and signs", text=text, span=span)
 
 
+def _check_depth(text: str, start: int, end: int) -> None:
+    """Refuse brackets that are far too deep before their tokens are read; `_check_tokens` knows the exact limit."""
+    most = MAX_NESTING + 2 + MAX_SUBQUERIES
+    if sum(text.count(sign, start, end) for sign in "([{") <= most:
+        return
+    depth = 0
+    for part in _BRACKETS.finditer(text, start, end):
+        depth += 1 if part["open"] else -1 if part["close"] else 0
+        if depth > most:
+            raise CqlError(TOO_DEEP, text=text, span=span_at(text, part.start(), part.end()), hints=[NESTING_RULE])
+
+
+def _quick_to_read(text: str) -> str:
+    """The text with long comments blackened: sqlglot goes through them sign by sign, but not through letters."""
+    if len(text) < 2 * _LONG or ("--" not in text and "/*" not in text):
+        return text
+    return _TOKENS.sub(_blackened, text)
+
+
+def _blackened(part: re.Match[str]) -> str:
+    found: str = part[0]
+    if len(found) < _LONG or found[:2] not in ("--", "/*"):
+        return found
+    ending = "*/" if found[:2] == "/*" else ""
+    return found[:2] + "x" * (len(found) - 2 - len(ending)) + ending
+
+
 def _check_tokens(text: str, tokens: list[Token]) -> None:
     """Refuse brackets that are too deep to parse, or don't match, and text that nothing could hold."""
     opened: list[tuple[Token, bool]] = []
@@ -169,7 +211,7 @@ def _check_tokens(text: str, tokens: list[Token]) -> None:
             subqueries += is_query
             # two more than in an expression, for the brackets of windows and of table functions around it
             if len(opened) - subqueries > MAX_NESTING + 2 or subqueries > MAX_SUBQUERIES:
-                raise _at(text, token, "this is nested too deeply", NESTING_RULE)
+                raise _at(text, token, TOO_DEEP, NESTING_RULE)
         elif kind in _CLOSING:
             if not opened:
                 raise _at(text, token, f"'{token.text}' closes nothing")

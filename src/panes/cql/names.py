@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
@@ -33,6 +34,8 @@ class Names:
     streams: tuple[str, ...]
     windowed: bool
     using: tuple[str, ...] = ()
+    #: columns that windows can have and these have not, with the reason
+    absent: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, source: Source) -> Names:
@@ -82,6 +85,8 @@ class Names:
         if found:
             return Found(found[0][1].name, found[0][1], found[0][0])
         if self.windowed and name.lower() in PSEUDO_COLUMNS:
+            if name.lower() in self.absent:
+                raise Problem(f"the windows of this query have no {name.lower()}", self.absent[name.lower()])
             return Found(name.lower())
         known = [c.name for i in self.inputs for c in i.columns]
         hint = self._exposed(name) or did_you_mean(name, known) or _listed(known)

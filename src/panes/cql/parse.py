@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from panes.cql.errors import CqlError, Lines
@@ -16,7 +16,7 @@ from panes.cql.grammar.words import Stop
 from panes.cql.lexing import Piece, pieces
 from panes.cql.tree import Span, Split, Statement
 
-#: `parse_all` gives up after that many errors.
+#: `parse_all` gives up after that many errors, if not told otherwise.
 MAX_ERRORS = 100
 
 
@@ -34,14 +34,72 @@ class Located:
         return self.text[self.span.start : self.span.end]
 
 
+@dataclass(frozen=True)
+class Read:
+    """What a piece of a text is: a statement, or more clauses of the split before it, which is given anew."""
+
+    piece: Piece
+    located: Located
+    more: bool = False
+
+
+class Reading:
+    """A text, read statement by statement."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._reader = Statements(text, Lines(text))
+
+    @property
+    def name_places(self) -> set[int]:
+        """Where names begin, as far as the text has been read."""
+        return self._reader.name_places
+
+    @property
+    def call_places(self) -> set[int]:
+        """Where calls of functions begin, as far as the text has been read."""
+        return self._reader.call_places
+
+    def items(self) -> Iterator[Read | CqlError]:
+        """Statements and errors in the order of the text."""
+        before: Located | None = None
+        for piece in pieces(self._text):
+            item: Read | CqlError
+            try:
+                if isinstance(piece, CqlError):
+                    raise piece
+                split = before.statement if before and isinstance(before.statement, Split) else None
+                if before and split and continues(split, piece.tokens):
+                    item = Read(piece, self._located(piece, split, before.span.start), more=True)
+                else:
+                    item = Read(piece, self._located(piece, None, piece.tokens[0].start))
+            except CqlError as error:
+                item = error
+            before = None if isinstance(item, CqlError) else item.located
+            yield item
+
+    def _located(self, piece: Piece, split: Split | None, start: int) -> Located:
+        statement = self._statement(piece, split)
+        return Located(statement, self._reader.lines.span(start, piece.tokens[-1].end + 1), self._text)
+
+    def _statement(self, piece: Piece, split: Split | None) -> Statement:
+        try:
+            return self._reader.more_of(split, piece.tokens) if split else self._reader.whole(piece.tokens)
+        except Stop as stop:
+            error = stop.error
+        except RecursionError:
+            span = self._reader.span(piece.tokens[0], piece.tokens[0])
+            error = CqlError("this statement is nested too deeply", text=self._text, span=span)
+        # raised out here, so that an error does not drag the stack of the parser along
+        raise error
+
+
 def parse(text: str) -> tuple[Located, ...]:
     """All statements of a text; raises the first CqlError."""
-    found = []
-    for item in _items(text):
-        if isinstance(item, CqlError):
-            raise item
-        found.append(item)
-    return tuple(found)
+    found, errors = parse_all(text, most_errors=1)
+    if errors:
+        raise errors[0]
+    return found
 
 
 def parse_one(text: str) -> Statement:
@@ -52,64 +110,27 @@ def parse_one(text: str) -> Statement:
     return found[0].statement
 
 
-def parse_all(text: str) -> tuple[tuple[Located, ...], tuple[CqlError, ...]]:
+def parse_all(text: str, most_errors: int = MAX_ERRORS) -> tuple[tuple[Located, ...], tuple[CqlError, ...]]:
     """All statements that can be read, and all errors: after one, reading goes on behind the next semicolon."""
     found, errors = [], []
-    for item in _items(text):
+    for item in joined(Reading(text).items()):
         if isinstance(item, CqlError):
             errors.append(item)
-            if len(errors) == MAX_ERRORS:
+            if len(errors) == most_errors:
                 break
         else:
             found.append(item)
     return tuple(found), tuple(errors)
 
 
-def _items(text: str) -> Iterator[Located | CqlError]:
+def joined(items: Iterable[Read | CqlError]) -> Iterator[Located | CqlError]:
     """Statements and errors in the order of the text. A split takes in its clauses behind semicolons."""
     waiting: Located | None = None
-    reader: Statements | None = None
-    for piece in pieces(text):
-        if isinstance(piece, CqlError):
-            item: Located | CqlError = piece
-        else:
-            reader = reader or Statements(text, Lines(text))
-            if waiting and isinstance(waiting.statement, Split) and continues(waiting.statement, piece.tokens):
-                item = _read(reader, piece, waiting)
-                if isinstance(item, Located):
-                    waiting = item
-                    continue
-            else:
-                item = _read(reader, piece, None)
-        if waiting:
+    for item in items:
+        if waiting and not (isinstance(item, Read) and item.more):
             yield waiting
-            waiting = None
-        if isinstance(item, Located) and isinstance(item.statement, Split):
-            waiting = item
-        else:
+        waiting = item.located if isinstance(item, Read) else None
+        if isinstance(item, CqlError):
             yield item
     if waiting:
         yield waiting
-
-
-def _read(reader: Statements, piece: Piece, split: Located | None) -> Located | CqlError:
-    before = split.statement if split and isinstance(split.statement, Split) else None
-    try:
-        statement = read_piece(reader, piece, before)
-    except CqlError as error:
-        return error
-    first = split.span.start if split and before else piece.tokens[0].start
-    return Located(statement, reader.lines.span(first, piece.tokens[-1].end + 1), reader.sql)
-
-
-def read_piece(reader: Statements, piece: Piece, split: Split | None) -> Statement:
-    """The statement that the tokens of a piece are, or `split` with the further clauses that they are."""
-    try:
-        return reader.more_of(split, piece.tokens) if split else reader.whole(piece.tokens)
-    except Stop as stop:
-        error = stop.error
-    except RecursionError:
-        span = reader.span(piece.tokens[0], piece.tokens[0])
-        error = CqlError("this statement is nested too deeply", text=reader.sql, span=span)
-    # raised out here, so that an error does not drag the stack of the parser along
-    raise error

@@ -46,6 +46,7 @@ from panes.cql.tree import (
     Watermark,
     WindowClause,
 )
+from panes.plan.writing import writer
 
 __all__ = ["expression_text", "format_text", "to_text"]
 
@@ -63,9 +64,8 @@ def part_text(part: object) -> str:
     return _text(part)
 
 
-def expression_text(tree: exp.Expr) -> str:
-    """A scalar expression as CQL writes it."""
-    return str(tree.sql(dialect=Cql, comments=False, normalize_functions="lower"))
+#: A scalar expression as CQL writes it.
+expression_text = writer(Cql, normalize_functions="lower")
 
 
 @singledispatch

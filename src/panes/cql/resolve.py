@@ -15,7 +15,6 @@ from sqlglot import exp
 from panes.cql import tree
 from panes.cql.catalog import Catalog, Column, Columns, Problem, SchemaEntry, StreamEntry
 from panes.cql.errors import CqlError, did_you_mean, span_of
-from panes.cql.expressions import text_of
 from panes.cql.resolve_select import SelectResolver
 from panes.cql.resolved import (
     Input,
@@ -30,7 +29,7 @@ from panes.cql.resolved import (
 )
 from panes.cql.tree import Attribute, Name, Span, Statement
 from panes.cql.types import NAMED, conversion, converts, type_named
-from panes.plan.expressions import column_node
+from panes.plan.expressions import column_node, text_of
 
 
 def resolve(statement: Statement, catalog: Catalog, text: str = "") -> Resolved:

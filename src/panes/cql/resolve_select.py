@@ -7,6 +7,8 @@ A window makes a relation of a part of a stream; without one, only what works ro
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import NoReturn
 
 import pyarrow as pa
@@ -15,7 +17,7 @@ from sqlglot import exp
 from panes.cql import tree
 from panes.cql.catalog import Catalog, Column, Problem, StreamEntry
 from panes.cql.errors import did_you_mean
-from panes.cql.expressions import Expressions, aggregates_in, has_aggregates, replace_nodes, text_of
+from panes.cql.expressions import Expressions, aggregates_in, has_aggregates
 from panes.cql.given import given_stream
 from panes.cql.names import PSEUDO_COLUMNS, Found, Names
 from panes.cql.printing import expression_text
@@ -23,6 +25,12 @@ from panes.cql.resolve_windows import WindowResolver
 from panes.cql.resolved import Input, Joined, Order, Output, ResolvedSelect, Source
 from panes.cql.timing import is_time_based
 from panes.cql.tree import Entry, Name, Select
+from panes.cql.window_columns import absent_columns
+from panes.plan.expressions import text_of
+from panes.plan.trees import rebuilt
+
+#: Columns that an entry of a SELECT stands for: names and resolved trees.
+Shown = list[tuple[str, exp.Expr]]
 
 _ADD_WINDOW = "add [SIZE ...] after the stream's name"
 
@@ -52,13 +60,15 @@ class SelectResolver(WindowResolver, ABC):
     def select(self, node: Select) -> ResolvedSelect:
         source = self._reference(node.source)
         names = Names.of(source)
+        names = replace(names, absent=absent_columns(names.inputs, self.catalog))
         expressions = Expressions(names, self.fail)
-        where = None
-        if node.where is not None:
-            where = expressions.row(node.where, "WHERE")
+        where = None if node.where is None else expressions.row(node.where, "WHERE")
+        entries = [(entry, self._entry(entry, expressions)) for entry in node.entries]
+        expressions.prepare([*([] if where is None else [where]), *(t for _, shown in entries for _, t in shown)])
+        if where is not None and node.where is not None:
             self._check_condition(expressions, where, node.where, "WHERE")
         keys = self._keys(node, expressions)
-        outputs = self._outputs(node.entries, expressions)
+        outputs = self._outputs(entries, expressions)
         having = None
         if node.having is not None:
             having = expressions.resolve(self._with_aliases(node.having, node.entries, names))
@@ -169,24 +179,23 @@ class SelectResolver(WindowResolver, ABC):
             keys.setdefault(text_of(resolved), Output(name, resolved, expressions.type(resolved, written)))
         return tuple(keys.values())
 
-    def _outputs(self, entries: tuple[Entry, ...], expressions: Expressions) -> tuple[Output, ...]:
-        made: list[Output] = []
+    def _outputs(self, entries: Sequence[tuple[Entry, Shown]], expressions: Expressions) -> tuple[Output, ...]:
         if not entries:
             self.fail("SELECT needs at least one column", None)
-        for entry in entries:
-            made += self._entry(entry, expressions)
         taken: set[str] = set()
         outputs = []
-        for output in made:
-            name, number = output.name, 1
+        for entry, (shown, resolved) in ((entry, item) for entry, trees in entries for item in trees):
+            name, number = shown, 1
             while name.lower() in taken:
                 number += 1
-                name = f"{output.name}_{number}"
+                name = f"{shown}_{number}"
             taken.add(name.lower())
-            outputs.append(Output(name, output.tree, output.type, output.span))
+            kind = expressions.type(resolved, entry.expression)
+            outputs.append(Output(name, resolved, kind, getattr(entry.alias, "span", None)))
         return tuple(outputs)
 
-    def _entry(self, entry: Entry, expressions: Expressions) -> list[Output]:
+    def _entry(self, entry: Entry, expressions: Expressions) -> Shown:
+        """Names of columns and resolved trees; a star stands for several."""
         names, written = expressions.names, entry.expression
         if isinstance(written, exp.Star):
             return [_plain(names, i, c) for i, c in names.all()]
@@ -203,7 +212,7 @@ class SelectResolver(WindowResolver, ABC):
             name = resolved.name
         else:
             name = generated_name(written)
-        return [Output(name, resolved, expressions.type(resolved, written), getattr(entry.alias, "span", None))]
+        return [(name, resolved)]
 
     def _with_aliases(
         self, written: exp.Expr, entries: tuple[Entry, ...], names: Names, *, aliases_first: bool = False
@@ -223,7 +232,7 @@ class SelectResolver(WindowResolver, ABC):
             found = aliases.get(node.name.lower())
             return None if found is None else exp.Paren(this=found.copy())
 
-        return replace_nodes(written, change).unnest()
+        return rebuilt(written, change).unnest()
 
     # --- rules ---
 
@@ -289,15 +298,15 @@ def is_windowed_stream(query: ResolvedSelect) -> bool:
 
 def generated_name(written: exp.Expr) -> str:
     """The name of a column that is an expression and has no alias: how it reads, without qualifiers."""
-    bare = replace_nodes(
+    bare = rebuilt(
         written,
         lambda n: exp.Column(this=n.this.copy()) if isinstance(n, exp.Column) else None,
     )
     return expression_text(bare)
 
 
-def _plain(names: Names, one: Input, column: Column) -> Output:
-    return Output(column.name, names.node(Found(column.name, column, one)), column.type)
+def _plain(names: Names, one: Input, column: Column) -> tuple[str, exp.Expr]:
+    return column.name, names.node(Found(column.name, column, one))
 
 
 def _shape(window: tree.WindowClause) -> object:

@@ -102,6 +102,13 @@ def is_time_based(window: WindowClause) -> bool:
     )
 
 
+def on_time(window: WindowClause, time: str | None) -> bool:
+    """Whether the bounds of a window lie on the time that its query runs on, so that they are times."""
+    if window.kind in ("delta", "punctuated", "threshold", "policy"):
+        return False
+    return all(m.kind != "rows" for m in measures(window)) and all(name == time for name in attributes(window))
+
+
 def same_for_parts(window: WindowClause) -> bool:
     """Whether windows of a part of the rows are that part of the windows of all rows.
 

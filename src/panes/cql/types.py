@@ -48,6 +48,7 @@ class Type:
 
 
 STRING = Type("String", pa.string())
+CHAR = Type("Char", pa.string())
 LONG = Type("Long", pa.int64())
 DATETIME = Type("Datetime", pa.timestamp("us"))
 

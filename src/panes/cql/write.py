@@ -12,7 +12,6 @@ from typing import Any
 
 from sqlglot import exp
 
-from panes.cql.expressions import replace_nodes
 from panes.cql.printing import to_text
 from panes.cql.tree import (
     Attribute,
@@ -37,6 +36,7 @@ from panes.plan.expressions import Scope, column_node, parse
 from panes.plan.query import QueryPlan, StreamPlan
 from panes.plan.steps import Having, Order
 from panes.plan.steps import Select as SelectStep
+from panes.plan.trees import rebuilt
 from panes.runners.local.arrival import ARRIVAL_TIME, ArrivalSource
 from panes.runners.local.derived import FlowSource, QuerySource
 from panes.runners.local.merged import MergedSource
@@ -182,7 +182,7 @@ def _over(tree: exp.Expr, trees: Mapping[str, exp.Expr]) -> exp.Expr:
         found = trees[node.name]
         return found.copy() if isinstance(found, exp.Column | exp.Anonymous) else exp.Paren(this=found.copy())
 
-    return replace_nodes(tree, change)
+    return rebuilt(tree, change)
 
 
 def _aggregate(text: str, scope: Scope) -> exp.Expr:
@@ -197,7 +197,7 @@ def _aggregate(text: str, scope: Scope) -> exp.Expr:
             return found if isinstance(found, exp.Column) else exp.Paren(this=found)
         return None
 
-    return replace_nodes(parse(text), change)
+    return rebuilt(parse(text), change)
 
 
 def _entry(name: str, tree: exp.Expr) -> Entry:
@@ -219,7 +219,7 @@ def _exact(tree: exp.Expr) -> exp.Expr:
         kind = exp.DataType.build(f"DECIMAL({digits}, {len(fraction)})", dialect="spark")
         return exp.TryCast(this=node.copy(), to=kind)
 
-    return replace_nodes(tree, change)
+    return rebuilt(tree, change)
 
 
 def _where(plan: StreamPlan) -> exp.Expr | None:

@@ -8,25 +8,30 @@ DuckDB, and only if an output is more than one aggregate).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
 
 from panes.aggregates import by_name
 from panes.aggregates.base import Aggregate
 from panes.aggregates.registry import names as aggregate_names
 from panes.errors import ExpressionError, QueryError
+from panes.plan.compiled import prepare
 from panes.plan.dialect import PLAIN_CALLS, SCALAR_FUNCTIONS
 from panes.plan.expressions import Expression, Scope, column_node, parse, start_of
 from panes.plan.hints import did_you_mean, position
 from panes.plan.scalars import Scalars
+from panes.plan.trees import copied, rebuilt
+from panes.plan.writing import writer
 from panes.slicing.lane import Agg
 
 _AGGREGATES = frozenset(aggregate_names())
+_read = writer(Dialect)
 
 
 def is_aggregate(name: str) -> bool:
@@ -86,6 +91,11 @@ def compile_aggregates(outputs: Mapping[str, str | Aggregate], scope: Scope) -> 
     return AggregateCompiler(scope).compile(outputs)
 
 
+def aggregate_types(calls: Sequence[exp.Expr], scope: Scope, *, also: Sequence[Expression] = ()) -> list[pa.DataType]:
+    """The types of what aggregate calls give. `also`: row expressions whose types will be asked for next."""
+    return AggregateCompiler(scope).types(calls, also)
+
+
 class AggregateCompiler:
     """Takes aggregate calls out of trees: each distinct one is found once."""
 
@@ -110,6 +120,14 @@ class AggregateCompiler:
                 )
         return self._bound(trees, written)
 
+    def types(self, calls: Sequence[exp.Expr], also: Sequence[Expression]) -> list[pa.DataType]:
+        """The types of what calls give."""
+        places = [int(self._call(copied(call)).name) for call in calls]
+        prepare(self._scope.schema, [*also, *self._inputs.values()])
+        inputs = Scalars(self._scope, self._inputs).types
+        found = [aggregate.bind([inputs[i] for i in texts]).out_type for aggregate, texts in self._found]
+        return [found[place] for place in places]
+
     def _bound(self, trees: Mapping[str, exp.Expr], written: Mapping[str, str]) -> Aggregation:
         types = Scalars(self._scope, self._inputs).types
         names = self._names(trees)
@@ -126,10 +144,10 @@ class AggregateCompiler:
         return Aggregation(tuple(aggs), self._inputs, expressions, Scalars(scope, expressions), written, computed)
 
     def _reads(self, tree: exp.Expr) -> str:
-        tree = tree.copy()
-        for column in list(tree.find_all(exp.Column)):
-            column.replace(column_node(repr(self._found[int(column.name)][0])))
-        return str(tree.this.sql()).replace('"', "")
+        def described(node: exp.Expr) -> exp.Expr | None:
+            return column_node(repr(self._found[int(node.name)][0])) if isinstance(node, exp.Column) else None
+
+        return _read(rebuilt(tree.this, described)).replace('"', "")
 
     def _names(self, trees: Mapping[str, exp.Expr]) -> list[str]:
         """A name for each aggregate: that of its output if each output is one, else how it reads."""
@@ -270,7 +288,7 @@ def _constant(node: exp.Expr) -> Any:
 
 def _only_where(expression: Expression, where: Expression) -> Expression:
     """The expression where the condition holds, else null, which every aggregate skips."""
-    return Expression.of(exp.Case(ifs=[exp.If(this=where.tree.copy(), true=expression.tree.copy())], default=None))
+    return Expression.of(exp.Case(ifs=[exp.If(this=copied(where.tree), true=copied(expression.tree))], default=None))
 
 
 def _one() -> Expression:

@@ -167,6 +167,7 @@ FUNCTION_NODES: tuple[type[exp.Expr], ...] = (
 ALLOWED_NODES = frozenset(SYNTAX_NODES + FUNCTION_NODES)
 
 _SparkParser: Any = Spark.Parser
+_SparkGenerator: Any = Spark.Generator
 
 
 class PanesSQL(Spark):
@@ -184,3 +185,8 @@ class PanesSQL(Spark):
         NO_PAREN_FUNCTION_PARSERS = {  # noqa: RUF012
             name: parse for name, parse in _SparkParser.NO_PAREN_FUNCTION_PARSERS.items() if name in ("CASE", "IF")
         }
+
+    class Generator(_SparkGenerator):
+        def datatype_sql(self, expression: exp.DataType) -> str:
+            # it makes other types of some, in the very tree
+            return str(super().datatype_sql(expression.copy()))

@@ -9,8 +9,13 @@ and times are read in UTC.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
+
+from panes.plan.trees import copied
+from panes.plan.writing import writer
 
 #: the DuckDB type of an SQL fragment, as text
 TypeOf = Callable[[str], str]
@@ -28,7 +33,7 @@ FRACTIONS = ("DOUBLE", "FLOAT", "DECIMAL")
 
 def duckdb_sql(tree: exp.Expr, columns: Mapping[str, str], type_of: TypeOf) -> str:
     """SQL text for DuckDB; `columns` gives each column its name in the table that DuckDB will see."""
-    return _sql(_rewrite(tree.copy(), columns, type_of))
+    return _sql(_rewrite(copied(tree), columns, type_of))
 
 
 def _rewrite(node: exp.Expr, columns: Mapping[str, str], type_of: TypeOf) -> exp.Expr:
@@ -43,8 +48,7 @@ def _rewrite(node: exp.Expr, columns: Mapping[str, str], type_of: TypeOf) -> exp
     return node if rule is None else rule(node, type_of)
 
 
-def _sql(node: exp.Expr) -> str:
-    return node.sql(dialect="duckdb", comments=False)
+_sql = writer(DuckDB)  # of trees of our own, which it may change
 
 
 def _call(name: str, *args: exp.Expr | str | int) -> exp.Expr:
@@ -60,7 +64,12 @@ def _nonzero(node: exp.Expr) -> exp.Expr:
 
 
 def _cast(node: exp.Expr, kind: str) -> exp.Expr:
-    return exp.Cast(this=node, to=exp.DataType.build(kind, dialect="duckdb"))
+    return exp.Cast(this=node, to=copied(_type(kind)))
+
+
+@lru_cache(maxsize=64)
+def _type(kind: str) -> exp.DataType:
+    return exp.DataType.build(kind, dialect="duckdb")
 
 
 def _when(condition: exp.Expr, then: exp.Expr, otherwise: exp.Expr | None) -> exp.Expr:
@@ -81,7 +90,7 @@ def _mod(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
 
 def _cast_as_spark(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     value, to = node.this, node.args["to"]
-    kind = type_of(_sql(value)) if to.this in NUMBERS else ""
+    kind = type_of(_sql(value.copy())) if to.this in NUMBERS else ""
     if kind.startswith("TIMESTAMP"):
         value = _call("EPOCH", value.copy())
         value = _call("FLOOR", value) if to.this in INTEGERS else value

@@ -130,6 +130,7 @@ def _strategy(op: SliceOperator) -> str:
                 span = _span(op.spec.lateness, op.spec.domain)
                 kept = f", the rows of the last {span} are kept to correct results"
             parts.append(f"row lane: {waits}, then become slices{kept} (store: {store})")
+            parts += [f"{label}: {plan}" for label, plan in lane.plans().items()]
         else:
             parts.append(f"partial lane: slices keep partial aggregates only, in any order (store: {store})")
     return "; ".join(parts)

@@ -20,9 +20,13 @@ from sqlglot.errors import ParseError, SqlglotError
 from panes.errors import ExpressionError
 from panes.plan.dialect import ALLOWED_NODES, PLAIN_CALLS, SCALAR_FUNCTIONS, PanesSQL
 from panes.plan.hints import did_you_mean, position
+from panes.plan.trees import copied
+from panes.plan.writing import writer
 
 MAX_LENGTH = 20_000
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+#: A tree as text, in the one form that equal expressions have.
+text_of = writer(PanesSQL)
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ class Expression:
     @classmethod
     def of(cls, tree: exp.Expr) -> Expression:
         bare = tree.unnest()
-        return cls(bare, bare.sql(dialect=PanesSQL, comments=False))
+        return cls(bare, text_of(bare))
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ class Scope:
         return Expression.of(root.this)
 
     def _column(self, column: exp.Column, text: str) -> exp.Expr:
-        tree = self.named(self._known(column, text)).tree.copy()
+        tree = copied(self.named(self._known(column, text)).tree)
         if not isinstance(tree, exp.Column | exp.Literal | exp.Func | exp.Paren):
             tree = exp.Paren(this=tree)
         for part in column.parts[1:]:
@@ -121,7 +125,7 @@ def parse(text: str) -> exp.Expr:
     """Parse SQL text into a tree of the caller's own; it is not checked yet."""
     if not isinstance(text, str):
         raise ExpressionError(f"an expression must be SQL text; got {text!r}")
-    return _parsed(text).copy()
+    return copied(_parsed(text))
 
 
 def parse_order(text: str) -> tuple[exp.Expr, str]:
@@ -133,7 +137,7 @@ def parse_order(text: str) -> tuple[exp.Expr, str]:
         raise ExpressionError(f"what to order by must be SQL text; got {text!r}")
     ordered = _parsed(text, exp.Ordered)
     direction = "DESC" if ordered.args.get("desc") else "ASC"
-    return ordered.this.copy(), f"{direction} NULLS {'FIRST' if ordered.args.get('nulls_first') else 'LAST'}"
+    return copied(ordered.this), f"{direction} NULLS {'FIRST' if ordered.args.get('nulls_first') else 'LAST'}"
 
 
 @lru_cache(maxsize=4096)

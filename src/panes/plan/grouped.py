@@ -12,6 +12,7 @@ from panes.plan.aggregation import AggregateCompiler, is_aggregate_call
 from panes.plan.expressions import Expression, column_node, start_of
 from panes.plan.hints import position
 from panes.plan.names import Names
+from panes.plan.trees import copied
 
 
 def has_aggregate(tree: exp.Expr) -> bool:
@@ -40,7 +41,7 @@ class GroupCompiler(AggregateCompiler):
     def split(self, tree: exp.Expr, text: str) -> exp.Expr:
         """The tree over columns of groups, aggregates and windows."""
         self._text = text
-        root = exp.Paren(this=tree.copy())
+        root = exp.Paren(this=copied(tree))
         self._replace(root)
         return root.this
 
@@ -65,7 +66,7 @@ class GroupCompiler(AggregateCompiler):
         if isinstance(node, exp.Identifier | exp.Literal | exp.DataType) or has_aggregate(node):
             return None
         try:
-            found = self._scope.resolve(node.copy(), self._text)
+            found = self._scope.resolve(copied(node), self._text)
         except ExpressionError:
             if isinstance(node, exp.Column):
                 raise

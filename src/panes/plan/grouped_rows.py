@@ -9,6 +9,7 @@ import pyarrow as pa
 from panes.aggregates.base import Aggregate
 from panes.errors import QueryError
 from panes.plan.aggregate_sql import aggregate_sql
+from panes.plan.compiled import column_id, prepare
 from panes.plan.expressions import Expression
 from panes.plan.tagged import WINDOWS, Layout
 
@@ -18,9 +19,6 @@ class GroupLayout(Layout):
 
     `every_window`: without groups, windows that have no rows are there too, with what aggregates give for none.
     """
-
-    #: of their own: both layouts may read columns of the windows, and not the same ones
-    window_ids = "q_"
 
     def __init__(
         self,
@@ -33,6 +31,7 @@ class GroupLayout(Layout):
         where: Expression | None,
         every_window: bool,
     ) -> None:
+        prepare(rows.schema, [*inputs, *groups, *([] if where is None else [where])])
         values = {e.text: rows.compile(e) for e in inputs}
         keys = [rows.compile(e) for e in groups]
         for expression, (_, kind) in zip(groups, keys):
@@ -60,7 +59,7 @@ class GroupLayout(Layout):
         # pairs of a join come in no order of their own, so there is no first one
         first = "min(i0)" if len(places) == 1 else "0"
         columns = [*(f"k{i}" for i in range(len(keys))), *found]
-        outputs = ", ".join(f"{sql} AS s0_{i}" for i, sql in enumerate(columns))
+        outputs = ", ".join(f"{sql} AS {column_id(f.name)}" for sql, f in zip(columns, fields, strict=True))
         by = ", ".join(["w", *(f"k{i}" for i in range(len(keys)))])
         text = f"SELECT w AS w0, {first} AS i0, {outputs} FROM ({inner}) GROUP BY {by}"
         if every_window and not keys:

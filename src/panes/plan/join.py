@@ -61,7 +61,7 @@ class Tagging:
 
 def stream_of_sides(streams: Sequence[StreamPlan], sides: Sequence[Side]) -> tuple[StreamPlan, list[Tagging]]:
     """One stream of the rows of all, and how the rows of each become its rows."""
-    domain, kind = _time(streams)
+    domain, kind = common_time(streams)
     keys = _keys(streams)
     first = streams[0].schema
     names = Names(tuple(sides), pa.schema([]))
@@ -88,7 +88,7 @@ def stream_of_sides(streams: Sequence[StreamPlan], sides: Sequence[Side]) -> tup
     return plan, taggings
 
 
-def _time(streams: Sequence[StreamPlan]) -> tuple[TimeDomain, pa.DataType]:
+def common_time(streams: Sequence[StreamPlan]) -> tuple[TimeDomain, pa.DataType]:
     """The time of all: the same kind, in the finest unit of any."""
     first = streams[0].domain
     for stream in streams[1:]:

@@ -14,12 +14,12 @@ import pyarrow as pa
 from sqlglot import exp
 
 from panes.errors import ExpressionError, QueryError
-from panes.plan.dialect import PanesSQL
-from panes.plan.expressions import Expression, Scope, column_node, columns_of, parse, start_of
+from panes.plan.expressions import Expression, Scope, column_node, columns_of, parse, start_of, text_of
 from panes.plan.hints import did_you_mean, position
 from panes.plan.query import StreamPlan
 from panes.plan.scalars import Scalars
 from panes.plan.steps import RESERVED
+from panes.plan.trees import copied
 
 #: SQL text, or its tree
 Given = str | exp.Expr
@@ -99,7 +99,7 @@ class Names:
             alone = len(self.sides) == 1 and given in self.scope.names
             return (column_node(given) if alone else parse(given)), given
         if isinstance(given, exp.Expr):
-            return given.copy(), given.sql(dialect=PanesSQL)
+            return copied(given), text_of(given)
         raise ExpressionError(f"an expression must be SQL text; got {given!r}")
 
     def inside(self, tree: exp.Expr, text: str) -> exp.Expr:

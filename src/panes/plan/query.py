@@ -24,7 +24,7 @@ from panes.slicing.result_schema import schema_at_first
 from panes.slicing.rows.measures import measure_dtype
 from panes.slicing.spec import OperatorSpec
 from panes.units import TimeDomain
-from panes.windows.base import Bound, Window
+from panes.windows.base import Bound, Machine, Window
 
 
 @dataclass(frozen=True)
@@ -164,6 +164,8 @@ def plan_query(
         except QueryError as error:
             raise type(error)(f"window {label!r}: {error}") from error
     for label, found in bound:
+        if stream.lateness is not None and isinstance(found, Machine) and found.no_lateness:
+            raise QueryError(f"window {label!r}: the stream has lateness=, but {found.no_lateness}; leave it out")
         for column in (m.column for m in found.measures if m.column is not None):
             measure_dtype(label, column, scalars.types[column])
     aggregation = compile_aggregates(outputs, stream.scope)

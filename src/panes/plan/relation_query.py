@@ -21,6 +21,7 @@ from panes.plan.query import QueryPlan, StreamPlan, plan_query
 from panes.plan.relation import ROWS, WindowRelation
 from panes.plan.steps import RESERVED
 from panes.plan.tagged import Joined, Layout, Statement
+from panes.plan.trees import copied
 from panes.windows.base import Window
 
 #: The column of a stream of several sides that says of which side a row is.
@@ -85,12 +86,12 @@ class _Resolved:
         trees = [*self._entries, *(t for t, _ in self._order), *([self._having] if self._having else [])]
         self._groups: GroupCompiler | None = None
         if groups or any(has_aggregate(t.tree) for t in trees):
-            self._groups = GroupCompiler(names, [names.scope.resolve(g.tree.copy(), g.text) for g in groups])
+            self._groups = GroupCompiler(names, [names.scope.resolve(copied(g.tree), g.text) for g in groups])
             read = self._split(self._groups)
         elif self._having is not None:
             raise QueryError("having needs group_by or an aggregate; a condition on single rows goes to where")
         else:
-            read = [names.scope.resolve(t.tree.copy(), t.text) for t in trees]
+            read = [names.scope.resolve(copied(t.tree), t.text) for t in trees]
         read += [] if self._where is None else [self._where]
         read += [join.on for join in joins if join.on is not None]
         self.used = frozenset(name for e in read for name in e.columns)

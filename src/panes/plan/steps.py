@@ -17,9 +17,10 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from panes.errors import ExpressionError, QueryError
+from panes.plan.duckdb_session import connection
 from panes.plan.expressions import Expression, Scope, parse_order
 from panes.plan.hints import did_you_mean
-from panes.plan.scalars import Scalars, connection
+from panes.plan.scalars import Scalars
 
 #: Columns of every result, which keys and outputs can't be named.
 RESERVED = ("window", "window_start", "window_end", "window_from", "window_to", "revision", "void")

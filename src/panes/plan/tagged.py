@@ -2,14 +2,13 @@
 
 In: one table per side (a relation has one, a join several), row i of side s belonging to window numbers[s][i], and
 a table of the windows themselves. Out: the window number and the wanted values of each row that the statement
-leaves. Rows only ever meet rows of their own window. DuckDB is closed off as in `scalars`, gets generated
+leaves. Rows only ever meet rows of their own window. DuckDB (see `duckdb_session`) gets generated
 SQL over generated names, and computes nothing that is a plain column: those are taken by row number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from panes.errors import DataError, ExpressionError
-from panes.plan.duckdb_sql import duckdb_sql
+from panes.plan.compiled import column_id, compiled, prepare
+from panes.plan.duckdb_session import duckdb_errors, reason, run
 from panes.plan.expressions import Expression
-from panes.plan.scalars import connection, duckdb_errors, reason
 
 Array = np.ndarray
 #: The table of the windows, in SQL.
@@ -56,17 +55,12 @@ class Layout:
 
     #: what aggregates are computed on the way, for messages
     described: tuple[str, ...] = ()
-    window_ids = "p_"
 
     def __init__(self, sides: Sequence[pa.Schema], windows: pa.Schema, joins: Sequence[Joined] = ()) -> None:
         self.sides = tuple(sides)
         self.windows = windows
         self.joins = tuple(joins)
         self.schema = pa.schema([f for part in (*self.sides, self.windows) for f in part])
-        #: each column's name in SQL: DuckDB ignores case, so names are by position
-        self.ids = {name: f"s{s}_{i}" for s, side in enumerate(sides) for i, name in enumerate(side.names)}
-        self.ids |= {name: f"{self.window_ids}{i}" for i, name in enumerate(windows.names)}
-        self._compiled: dict[str, tuple[str, pa.DataType]] = {}
         #: the layout of the tables themselves, and those of their columns that are read on the way
         self.base: Layout = self
         self.reads = frozenset(name for join in self.joins if join.on is not None for name in join.on.columns)
@@ -95,21 +89,9 @@ class Layout:
     def compile(self, expression: Expression) -> tuple[str, pa.DataType]:
         """SQL of an expression, and its type; found on no rows."""
         if expression.column is not None:
-            return f'"{self.ids[expression.column]}"', self.schema.field(expression.column).type
-        if expression.text not in self._compiled:
-            self._compiled[expression.text] = self._compile(expression)
-        return self._compiled[expression.text]
-
-    def _compile(self, expression: Expression) -> tuple[str, pa.DataType]:
-        empty = self.schema.empty_table().select(list(expression.columns) or self.schema.names[:1])
-        empty = empty.rename_columns([self.ids[name] for name in empty.column_names])
-
-        def type_of(sql: str) -> str:
-            return str(connection().from_arrow(empty).project(f"{sql} AS e").types[0])
-
+            return column_id(expression.column), self.schema.field(expression.column).type
         try:
-            sql = duckdb_sql(expression.tree, self.ids, type_of)
-            return sql, connection().from_arrow(empty).project(f"{sql} AS e").to_arrow_table().schema.field(0).type
+            return compiled(self.schema, expression)
         except duckdb_errors() as error:
             raise ExpressionError(f"the expression {expression.text!r} can't be computed: {reason(error)}") from error
 
@@ -136,6 +118,7 @@ class Statement:
         self.order = tuple(order)
         self.limit = limit
         self.distinct = distinct
+        prepare(layout.schema, [*wanted, *(e for e, _ in order), *([] if where is None else [where])])
         self.types = tuple(layout.compile(e)[1] for e in wanted)
         computed = tuple(e for e in wanted if distinct or not self._is_plain(e))
         #: what DuckDB must give, by text; the rest are plain columns
@@ -179,40 +162,29 @@ class Statement:
 
     def run(self, tables: Tables) -> Chunk:
         """All rows that the statement gives."""
+        if not tables.windows.num_rows:
+            return Chunk(tables.numbers[0], tuple(pa.array([], kind) for kind in self.types))
         if self.sql is None:
             return Chunk(tables.numbers[0], tuple(self._taken(tables, e, None, None) for e in self.wanted))
-        with self._given(tables) as relation:
-            return self._chunk(tables, relation.to_arrow_table())
-
-    @contextmanager
-    def _given(self, tables: Tables) -> Iterator[Any]:
-        """The statement over the tables, to be fetched."""
-        assert self.sql is not None
-        con = connection()
-        named = self._named(tables)
         try:
-            for name, table in named.items():
-                con.register(name, table)
-            yield con.sql(self.sql)
+            given = run(self.sql, self._named(tables))
         except duckdb_errors() as error:
             raise self._failed(error) from error
-        finally:
-            for name in named:
-                con.unregister(name)
+        return self._chunk(tables, given)
 
     def _named(self, tables: Tables) -> dict[str, pa.Table]:
         """The tables that DuckDB sees: only columns that are used, and numbers of windows and rows."""
         base, used = self.layout.base, self._used | self.layout.reads
-        ids = {**self.layout.ids, **base.ids}
         named = {}
         for s, (side, numbers) in enumerate(zip(tables.sides, tables.numbers, strict=True)):
-            columns = {ids[n]: side.column(n) for n in base.sides[s].names if n in used}
+            columns = {column_id(n): side.column(n) for n in base.sides[s].names if n in used}
             columns |= {f"w{s}": pa.array(numbers), f"i{s}": pa.array(np.arange(len(numbers)))}
             named[f"panes_{s}"] = pa.table(columns)
-        of_windows = {self.layout.ids[n]: n for n in self.layout.windows.names if n in self._used}
-        of_windows |= {base.ids[n]: n for n in base.windows.names if n in used}
-        columns = {column: tables.windows.column(n) for column, n in of_windows.items()}
-        named[WINDOWS] = pa.table({**columns, "p": pa.array(np.arange(tables.windows.num_rows))})
+        of_windows = [n for n in self.layout.windows.names if n in self._used]
+        of_windows += [n for n in base.windows.names if n in used and n not in of_windows]
+        columns = {column_id(n): tables.windows.column(n) for n in of_windows}
+        if WINDOWS in (self.sql or ""):
+            named[WINDOWS] = pa.table({**columns, "p": pa.array(np.arange(tables.windows.num_rows))})
         return named
 
     def _chunk(self, tables: Tables, given: pa.Table) -> Chunk:

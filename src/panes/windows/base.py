@@ -8,9 +8,10 @@ one of
 - `Discretizer`: edges are decided row by row, in event-time order, per key (session, punctuated,
   delta, threshold, user-defined deterministic ones);
 - `LookBack`: ends are ticks, the start is so many rows, so much time or so much of a column back (multi-measure);
-- `FreeForm`: user code says how many rows expire and when to emit.
+- `FreeForm`: user code says how many rows expire and when to emit;
+- `Machine`: an object with state of its own looks at the rows of all keys and says which windows there are (policies).
 
-`slicing/` knows these four and nothing about single window kinds.
+`slicing/` knows these five and nothing about single window kinds.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from panes.units import TimeDomain
 
 Array = np.ndarray
@@ -70,6 +73,10 @@ class Window(ABC):
     @abstractmethod
     def bind(self, domain: TimeDomain) -> Bound:
         """Resolve units against the stream's time domain; raises QueryError on misuse."""
+
+
+class Part:
+    """A piece of a window spec that is a value of its own, such as a policy. Frozen, hashable, readable as text."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +147,8 @@ class KeyRuns:
     first_pos: Array  # int64[g]
     times: Array  # int64[n]
     columns: Mapping[str, Array]  # expression -> values[n] (nulls: NaN for floats, masked False for booleans)
+    #: flat row i came as number arrival[i] of the release, over all keys; None: in the order in which they are here
+    arrival: Array | None = None
 
     def __len__(self) -> int:
         return len(self.times)
@@ -149,6 +158,8 @@ class KeyRuns:
 
     def positions(self) -> Array:
         """Position of each row within its key."""
+        if len(self.slots) == 1:
+            return np.arange(self.first_pos[0], self.first_pos[0] + len(self.times))
         first = np.repeat(self.first_pos - self.offsets[:-1], np.diff(self.offsets))
         return first + np.arange(len(self.times))
 
@@ -249,3 +260,67 @@ class FreeForm(Bound, ABC):
 
         On emit the window of all rows held, after expiry and before this row enters, is a result.
         """
+
+
+@dataclass(frozen=True)
+class Machine(Bound):
+    """Windows that an object with state of its own finds in the rows of all keys at once."""
+
+    context = ContextClass.FORWARD_AWARE
+
+    #: why late rows can't correct these windows; None: they can
+    no_lateness: ClassVar[str | None] = None
+    #: windows of a key depend on rows of others, so all keys must be in one place
+    central: ClassVar[bool] = False
+    #: the clock of the stream closes windows, which rows of any key move, up to the last of all
+    clocked: ClassVar[bool] = False
+
+    def start(self, *, reduces: bool) -> Running:
+        """A machine that has seen nothing. `reduces`: partials are smaller than the rows they are made of."""
+        raise NotImplementedError
+
+
+class Running(ABC):
+    """A `Machine` at work. Keys are slots; one that it has not seen yet has no rows before the next one."""
+
+    @abstractmethod
+    def take(self, rows: KeyRuns) -> Scanned:
+        """Find windows in `rows`. `Scanned.cuts` must let every window found, now or later, be whole slices."""
+
+    @abstractmethod
+    def advance(self, watermark: int) -> Closed:
+        """Event time has reached `watermark`: windows closed by time alone."""
+
+    @abstractmethod
+    def finish(self) -> Closed:
+        """End of stream: windows that the end closes."""
+
+    @abstractmethod
+    def needed(self, slots: int) -> Array:
+        """For slots 0..slots-1 the first position that a window still to come may need; NEVER where none may."""
+
+    @abstractmethod
+    def select(self, slots: Array) -> Running:
+        """A copy of the state of these keys, renumbered 0, 1, ..."""
+
+    @abstractmethod
+    def put(self, slots: Array, part: Running) -> None:
+        """Put the state of `select`, possibly moved on, in the place of these keys' state."""
+
+    @abstractmethod
+    def dump(self, slots: Array) -> dict[str, pa.Table]:
+        """The state of these keys as tables; a column "slot" has the slots of here."""
+
+    @abstractmethod
+    def load(self, tables: Mapping[str, pa.Table], slot_map: Array) -> None:
+        """Add a dump; `slot_map[slot in the dump]` is the slot here."""
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Bytes of state."""
+
+    @property
+    def plan(self) -> str:
+        """How windows are assembled, in a few words, for explain and metrics."""
+        return "windows of whole slices"

@@ -1,7 +1,7 @@
 """Window specs as JSON values and back, for snapshots.
 
-The specs of this package are written field by field. A user's own window class, or a user's function inside a
-spec, can only be pickled; such an entry says so with the key "pickled".
+The specs of this package, and the policies that they may be made of, are written field by field. A user's own window
+class, or a user's function inside a spec, can only be pickled; such an entry says so with the key "pickled".
 """
 
 from __future__ import annotations
@@ -13,15 +13,13 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from panes.units import Duration, Rows
-from panes.windows.base import Window
+from panes.windows.base import Part, Window
 
 
 def window_to_json(window: Window) -> dict[str, Any]:
     """A spec as JSON values."""
-    if _ours(type(window)) and is_dataclass(window):
-        values = {f.name: getattr(window, f.name) for f in fields(window)}
-        if all(_has_form(v) for v in values.values()):
-            return {"kind": type(window).__name__, "fields": {n: _value(v) for n, v in values.items()}}
+    if _has_form(window):
+        return _written(window)
     return {"pickled": base64.b64encode(pickle.dumps(window)).decode()}
 
 
@@ -29,7 +27,11 @@ def window_from_json(data: dict[str, Any]) -> Window:
     """The spec of `window_to_json`."""
     if "pickled" in data:
         return pickle.loads(base64.b64decode(data["pickled"]))
-    kind = {k.__name__: k for k in _specs(Window)}[data["kind"]]
+    return _made(Window, data)
+
+
+def _made(base: type, data: dict[str, Any]) -> Any:
+    kind = {k.__name__: k for k in _specs(base)}[data["kind"]]
     return kind(**{name: _from_value(v) for name, v in data["fields"].items()})
 
 
@@ -41,16 +43,28 @@ def _specs(kind: Any) -> list[Any]:
 
 
 def _ours(kind: type) -> bool:
-    return kind.__module__.startswith("panes.windows.") and is_dataclass(kind)
+    return kind.__module__.startswith(("panes.windows.", "panes.policies.")) and is_dataclass(kind)
 
 
 def _has_form(value: Any) -> bool:
-    return value is None or isinstance(value, bool | int | float | str | Rows | Duration | timedelta | date | Window)
+    if isinstance(value, tuple):
+        return all(map(_has_form, value))
+    if isinstance(value, Window | Part):
+        return _ours(type(value)) and all(_has_form(getattr(value, f.name)) for f in fields(value))  # type: ignore[arg-type]
+    return value is None or isinstance(value, bool | int | float | str | Rows | Duration | timedelta | date)
+
+
+def _written(spec: Any) -> dict[str, Any]:
+    return {"kind": type(spec).__name__, "fields": {f.name: _value(getattr(spec, f.name)) for f in fields(spec)}}
 
 
 def _value(value: Any) -> Any:
     if isinstance(value, Window):
-        return {"window": window_to_json(value)}
+        return {"window": _written(value)}
+    if isinstance(value, Part):
+        return {"part": _written(value)}
+    if isinstance(value, tuple):
+        return {"tuple": [_value(v) for v in value]}
     if isinstance(value, Rows):
         return {"rows": value.count}
     if isinstance(value, Duration):
@@ -68,6 +82,10 @@ def _from_value(value: Any) -> Any:
     ((kind, inner),) = value.items()
     if kind == "window":
         return window_from_json(inner)
+    if kind == "part":
+        return _made(Part, inner)
+    if kind == "tuple":
+        return tuple(_from_value(v) for v in inner)
     if kind == "rows":
         return Rows(inner)
     if kind == "nanos":

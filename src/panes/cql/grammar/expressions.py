@@ -12,13 +12,19 @@ from panes.cql.arity import ARITY, arity_problem
 from panes.cql.dialect import BITWISE, SYNTAX
 from panes.cql.errors import CqlError, span_of
 from panes.cql.grammar.words import Stop, Words
-from panes.cql.lexing import MAX_NESTING, NESTING_RULE
+from panes.cql.lexing import MAX_NESTING, NESTING_RULE, TOO_DEEP
 
 _OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
 _CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
+#: What can't go on with an expression: a value before one of these is all of it.
+_BEHIND = frozenset(
+    {TokenType.COMMA, TokenType.FROM, TokenType.ALIAS, TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.SENTINEL}
+)
+_VALUES = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.STRING})
 #: How deep a tree may be, which is how long a chain of operators may be.
 MAX_DEPTH = 300
 
+_LEAVES = (exp.Identifier, exp.Literal)
 #: Functions for sqlglot, but written without brackets.
 _WITHOUT_BRACKETS = (exp.Case, exp.If, exp.Connector)
 _NOT_ALLOWED: dict[type[exp.Expr], str] = {
@@ -64,9 +70,10 @@ class Expressions(Words):
         while stack:
             node, depth, brackets = stack.pop()
             node.comments = None
-            if "start" in node.meta:
+            start = node.meta_get("start")
+            if start is not None:
                 places = self.name_places if isinstance(node, exp.Identifier) else self.call_places
-                places.add(node.meta["start"])
+                places.add(start)
             if not _is_known(node):
                 self._refuse(node, first)
             if depth > MAX_DEPTH:
@@ -76,8 +83,9 @@ class Expressions(Words):
             # sqlglot puts some operands in parentheses that have none in the text
             brackets += isinstance(node, exp.Paren | exp.Func | exp.In) and not isinstance(node, _WITHOUT_BRACKETS)
             if brackets > MAX_NESTING:
-                self.fail("this is nested too deeply", NESTING_RULE, token=first)
-            stack.extend((child, depth + 1, brackets) for child in node.iter_expressions())
+                self.fail(TOO_DEEP, NESTING_RULE, token=first)
+            if type(node) not in _LEAVES:
+                stack.extend((child, depth + 1, brackets) for child in node.iter_expressions())
 
     def _refuse(self, node: exp.Expr, first: Any) -> None:
         what = _NOT_ALLOWED.get(type(node), "this kind of expression")
@@ -85,6 +93,12 @@ class Expressions(Words):
         raise Stop(CqlError(f"{what} can't be used here", text=self._whole, span=span))
 
     # --- overrides of sqlglot's parser --------------------------------------------------------------------
+
+    def _parse_disjunction(self) -> Any:
+        # most expressions are a name or a value: not to look for every operator there is takes half the time
+        if self._next.token_type in _BEHIND and self._curr.token_type in _VALUES:
+            return self._parse_unary()
+        return super()._parse_disjunction()
 
     def _parse_type(self, parse_interval: bool = True, fallback_to_identifier: bool = False) -> Any:
         # names of types are names of columns or functions unless text follows: TIMESTAMP '2015-01-01 12:00:00';
@@ -96,6 +110,21 @@ class Expressions(Words):
         elif kind in self.TYPE_TOKENS and following != TokenType.STRING:
             return self._parse_column()
         return super()._parse_type(parse_interval, fallback_to_identifier)
+
+    def _parse_interval(self, require_interval: bool = True, parse_function_unit: bool = True) -> Any:
+        # one: sqlglot takes a number or text behind it, or behind its +, for the next of a sum of intervals
+        if not self._match(TokenType.INTERVAL):
+            return None
+        return self._parse_interval_span(self._parse_primary(), parse_function_unit=False)
+
+    def _parse_types(self, *args: Any, **kwargs: Any) -> Any:
+        # Spark takes CHAR for text of any length; here it is a type of its own, of one character
+        first, place = self._curr, self._index + 1
+        made = super()._parse_types(*args, **kwargs)
+        size = "".join(token.text for token in self._tokens[place : self._index])
+        if isinstance(made, exp.DataType) and first.token_type == TokenType.CHAR and size in ("", "(1)"):
+            return exp.DataType(this=exp.DType.CHAR)
+        return made
 
     def _parse_function_call(self, *args: Any, **kwargs: Any) -> Any:
         """A call with the right number of arguments, which sqlglot's builders of functions don't look at."""
@@ -161,6 +190,8 @@ class Expressions(Words):
 
 
 def _is_known(node: exp.Expr) -> bool:
+    if type(node) in _LEAVES:
+        return True
     if isinstance(node, exp.In):
         return bool(node.expressions)
     if isinstance(node, exp.DataTypeParam):

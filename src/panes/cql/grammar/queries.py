@@ -39,6 +39,7 @@ _JOINS: dict[tuple[str, ...], JoinKind] = {
     ("FULL", "OUTER", "JOIN"): "full",
     ("FULL", "JOIN"): "full",
 }
+_JOIN_WORDS = frozenset(words[0] for words in _JOINS)
 #: The clauses behind FROM, in order: the field they fill.
 _CLAUSES = {
     "WHERE": "where",
@@ -113,7 +114,8 @@ class Queries(TableFunctions):
         left = self._reference()
         while True:
             first = self._curr
-            kind = next((kind for words, kind in _JOINS.items() if self.take(*words)), None)
+            possible = _JOINS.items() if self.word in _JOIN_WORDS else ()
+            kind = next((kind for words, kind in possible if self.take(*words)), None)
             if kind is None:
                 if self.take_sign(TokenType.COMMA):
                     self.fail(
@@ -167,8 +169,8 @@ class Queries(TableFunctions):
         found: dict[str, Any] = {}
         words = list(_CLAUSES)
         while True:
-            word = next((w for w in words if self.at(*([w] if " " in w else w.split()))), None)
-            if word is None:
+            word = self.word
+            if word not in _CLAUSES:
                 self.could_follow = tuple(w for w in words if words.index(w) >= self._next_clause(found))
                 return found
             self._bare_alias = None

@@ -76,9 +76,9 @@ class Statements(Queries):
             "DESC": self._describe,
             "DROP": self._drop,
         }
-        for word, read in readers.items():
-            if self.at(word):
-                return read()
+        read = readers.get(self.word)
+        if read is not None:
+            return read()
         if self._curr.token_type == TokenType.L_PAREN:
             return self.query()
         return self.fail_expecting(*(word for word in readers if word != "DESC"))
@@ -122,13 +122,10 @@ class Statements(Queries):
 
     def _create_stream(self) -> CreateStream:
         name = self.name("a name for the stream")
-        has_schema = bool(self._curr) and not any(self.at(word) for word in _STREAM_PARTS)
+        has_schema = bool(self._curr) and self.word not in _STREAM_PARTS
         parts: dict[str, Any] = {}
         schema = self._schema() if has_schema else None
-        while True:
-            word = next((word for word in _STREAM_PARTS if self.at(word)), None)
-            if word is None:
-                break
+        while (word := self.word) in _STREAM_PARTS:
             field = "query" if word == "AS" else word.lower()
             if field in parts:
                 self.fail(f"{word} is there already")

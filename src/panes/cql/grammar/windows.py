@@ -47,6 +47,7 @@ _OPTIONS: dict[tuple[str, ...], str] = {
     ("WHERE",): "where",
     ("AS",): "label",
 }
+_OPTION_WORDS = frozenset(words[0] for words in _OPTIONS)
 _LENGTHS = ("size", "every", "gap", "longest")
 
 
@@ -60,9 +61,10 @@ class Windows(Expressions):
 
     def _window(self) -> WindowClause:
         first = self._prev
-        kind = next((kind for word, kind in _KINDS.items() if self.take(word)), None)
+        kind = _KINDS.get(self.word)
         if kind is None:
             self.fail_expecting(*_KINDS)
+        self._advance()
         read: Callable[[], Fields] = getattr(self, f"_{kind}")
         fields = read()
         self._options(kind, fields)
@@ -124,7 +126,8 @@ class Windows(Expressions):
     def _options(self, kind: WindowKind, fields: Fields) -> None:
         """Read the parts behind the first one, each at most once."""
         while True:
-            words, field = next(((w, f) for w, f in _OPTIONS.items() if self.at(*w)), ((), ""))
+            possible = _OPTIONS.items() if self.word in _OPTION_WORDS else ()
+            words, field = next(((w, f) for w, f in possible if self.at(*w)), ((), ""))
             if not field:
                 return
             if field not in WINDOW_FIELDS[kind]:

@@ -15,7 +15,10 @@ from panes.cql.units import UNITS, length_of, number_of, unit_of
 
 T = TypeVar("T")
 _Parser: Any = Cql.Parser
-_QUOTED = (TokenType.STRING, TokenType.NUMBER, TokenType.IDENTIFIER)
+_DIALECT: Any = Cql()
+_QUOTED = frozenset({TokenType.STRING, TokenType.NUMBER, TokenType.IDENTIFIER})
+#: Tokens that are no keyword, whatever they read.
+_NO_WORD = _QUOTED | {TokenType.SENTINEL}
 
 
 class Stop(ParseError):
@@ -33,7 +36,7 @@ class Words(_Parser):
     """
 
     def __init__(self, text: str, lines: Lines) -> None:
-        super().__init__(error_level=ErrorLevel.IMMEDIATE, dialect=Cql)
+        super().__init__(error_level=ErrorLevel.IMMEDIATE, dialect=_DIALECT)
         self._whole = text
         self.lines = lines
         #: where in the text names begin, and calls of functions, as far as they have been read
@@ -98,9 +101,18 @@ class Words(_Parser):
 
     # --- words --------------------------------------------------------------------------------------------
 
+    @property
+    def word(self) -> str:
+        """What stands at the cursor if it can be a keyword, in capitals; else nothing."""
+        token = self._curr
+        return "" if token.token_type in _NO_WORD else token.text.upper()
+
     def at(self, *words: str) -> bool:
         """Whether the words follow, in any case."""
-        return bool(self._match_text_seq(*words, advance=False)) and self._curr.token_type not in _QUOTED
+        if self.word != words[0]:
+            return False
+        following = self._tokens[self._index + 1 : self._index + len(words)]
+        return len(words) == 1 or [t.text.upper() for t in following if t.token_type not in _NO_WORD] == [*words[1:]]
 
     def take(self, *words: str) -> bool:
         """Read the words if they follow."""

@@ -77,6 +77,11 @@ class FlowSource(DerivedSource):
     def derive(self, rejects: Rejects) -> Iterator[pa.Table]:
         return map(self._flow.apply, self._source.batches(rejects))
 
+    @property
+    def flow(self) -> Flow:
+        """What is done to each row."""
+        return self._flow
+
     def explain(self) -> tuple[str, ...]:
         return (str(explain_flow(self._flow, str(self._source), explain_inputs(self._source))),)
 

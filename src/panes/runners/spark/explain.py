@@ -14,6 +14,7 @@ from panes.runners.spark.row_columns import session_problems
 from panes.runners.spark.runner import STRATEGIES, choose
 from panes.runners.spark.session import SHUFFLE_PARTITIONS
 from panes.runners.spark.strategies.card import Job, Strategy
+from panes.runners.spark.strategies.key_groups import stream_groups
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,10 @@ def _chosen(job: Job, choices: tuple[Choice, ...]) -> str:
 def _key_groups(job: Job) -> str:
     partitions = job.frame.sparkSession.conf.get(SHUFFLE_PARTITIONS, "200")
     kept = "fixed for the life of a checkpoint" if job.streaming else "a static frame keeps no state"
-    return f"{job.key_groups} for key_groups, over {partitions} shuffle partitions; {kept}"
+    groups = stream_groups(job.plan, job.key_groups)
+    if groups < job.key_groups:
+        kept = f"central policies look at the rows of all keys; {kept}"
+    return f"{groups} for key_groups, over {partitions} shuffle partitions; {kept}"
 
 
 def _watermark(job: Job) -> str:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from panes.plan.query import QueryPlan
 from panes.slicing.checkpoint import identity
@@ -27,12 +28,14 @@ class GroupQuery:
 
     plan: QueryPlan
     columns: tuple[str, ...]  # of the rows that are sent to workers
+    sequence: str | None = None  # a column that gives rows of a micro-batch their order
 
     @cached_property
     def spec(self) -> OperatorSpec:
         full = self.plan.operator_spec()
         schema = pa.schema([full.schema.field(name) for name in self.columns])
-        return replace(full, schema=schema, watermark=MANUAL, read=_as_is)
+        read = _as_is if self.sequence is None else partial(_by, self.sequence)
+        return replace(full, schema=schema, watermark=MANUAL, read=read)
 
     @cached_property
     def result_schema(self) -> pa.Schema:
@@ -44,7 +47,9 @@ class GroupQuery:
 
     def facts(self, groups: int) -> dict[str, Any]:
         """What must stay the same for a checkpoint to be of use."""
-        return {"identity": identity(SliceOperator(self.spec)), "columns": list(self.columns), "key_groups": groups}
+        order = {} if self.sequence is None else {"sequence": self.sequence}
+        known = identity(SliceOperator(self.spec))
+        return {"identity": known, "columns": list(self.columns), "key_groups": groups, **order}
 
     def operator(self, restore: Sequence[bytes] = ()) -> SliceOperator:
         op = SliceOperator(self.spec)
@@ -55,10 +60,15 @@ def _as_is(table: pa.Table) -> pa.Table:
     return table
 
 
-def used_columns(plan: QueryPlan) -> tuple[str, ...]:
-    """Columns of the stream that its windows, aggregates and keys look at (`where` is done with before)."""
+def _by(sequence: str, table: pa.Table) -> pa.Table:
+    """The rows in the order of a column; those without a value last, as they came."""
+    return table.take(pc.sort_indices(table.column(sequence)))
+
+
+def used_columns(plan: QueryPlan, sequence: str | None = None) -> tuple[str, ...]:
+    """Columns of the stream that its windows, aggregates, keys and order look at (`where` is done with before)."""
     stream = plan.stream
-    used = {stream.time, *stream.keys, *(c for e in plan.scalars.wanted.values() for c in e.columns)}
+    used = {sequence, stream.time, *stream.keys, *(c for e in plan.scalars.wanted.values() for c in e.columns)}
     used |= {e.column for e in plan.scalars.wanted.values() if e.column is not None}
     return tuple(name for name in stream.schema.names if name in used)
 

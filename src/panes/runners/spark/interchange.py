@@ -46,7 +46,7 @@ def spark_snapshot(
     if not store:
         raise QueryError(f"checkpoint: there is no state of a Panes query in {checkpoint!s} yet")
     facts = json.loads(next(iter(store.values()))[QUERY])
-    groups, asked = int(facts["key_groups"]), GroupQuery(plan, tuple(facts["columns"]))
+    groups, asked = int(facts["key_groups"]), GroupQuery(plan, tuple(facts["columns"]), facts.get("sequence"))
     if facts != asked.facts(groups):
         raise SnapshotMismatch(f"the checkpoint belongs to another query: {changed(facts, asked.facts(groups))}")
     group_of_label = {label: group for group, label in enumerate(group_labels(groups))}

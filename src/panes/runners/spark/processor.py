@@ -6,13 +6,12 @@ variables there are. Nothing of the engine is loaded until there is work, so tha
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from pyspark import cloudpickle
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
+from panes.runners.spark.shipping import packed, unpacked
 from panes.runners.spark.state_map import state_map
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ class GroupProcessor(StatefulProcessor):
     """Hands the rows of each micro-batch to the work of their key group."""
 
     def __init__(self, query: GroupQuery, time: EventTime, groups: int, *, keep_late: bool) -> None:
-        self._packed = cloudpickle.dumps((query, time, query.facts(groups), keep_late))
+        self._packed = packed((query, time, query.facts(groups), keep_late))
         self._work: GroupWork | None = None
 
     def init(self, handle: Any) -> None:
@@ -58,6 +57,6 @@ class GroupProcessor(StatefulProcessor):
         if self._work is None:
             from panes.runners.spark.group_work import GroupWork
 
-            query, time, facts, keep_late = pickle.loads(self._packed)
+            query, time, facts, keep_late = unpacked(self._packed)
             self._work = GroupWork(self._handle, self._map, query, time, facts, keep_late=keep_late)
         return self._work

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from panes.errors import QueryError
+from panes.plan.hints import did_you_mean
 from panes.plan.query import QueryPlan
 from panes.runners.local.derived import DerivedSource
 from panes.runners.local.source import Source
@@ -34,17 +37,30 @@ def to_spark(
     key_groups: int = 16,
     restore: bytes | Sequence[bytes] | None = None,
     inside: bool = False,
+    sequence: str | None = None,
 ) -> DataFrame:
     """The results of a query as a Spark frame."""
     if not isinstance(key_groups, int) or not 1 <= key_groups <= MOST_GROUPS:
         raise QueryError(f"key_groups must be a whole number from 1 to {MOST_GROUPS}; got {key_groups!r}")
     blobs = () if restore is None else (restore,) if isinstance(restore, bytes) else tuple(restore)
     frame, marked = _data(plan, source)
-    job = Job(replace(plan, steps=()), frame, late, key_groups, blobs, marked and bool(frame.isStreaming), inside)
+    _check_sequence(plan, sequence)
+    marked = marked and bool(frame.isStreaming)
+    job = Job(replace(plan, steps=()), frame, late, key_groups, blobs, marked, inside, sequence)
     if job.streaming:
         check_session(frame.sparkSession, key_groups=key_groups)
     given = choose(job, strategy).build(job)
     return step_frame(plan.steps, plan.given.schema, given) if plan.steps else given
+
+
+def _check_sequence(plan: QueryPlan, sequence: str | None) -> None:
+    if sequence is None:
+        return
+    schema = plan.stream.schema
+    if sequence not in schema.names:
+        raise QueryError(f"sequence={sequence!r}: there is no such column{did_you_mean(str(sequence), schema.names)}")
+    if pa.types.is_nested(schema.field(sequence).type):
+        raise QueryError(f"sequence={sequence!r} must be a column of single values, which have an order")
 
 
 def _data(plan: QueryPlan, source: Source) -> tuple[DataFrame, bool]:

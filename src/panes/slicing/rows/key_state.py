@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
 
 from panes.slicing.window_set import WindowSet
-from panes.windows.base import ALWAYS, NEVER, Discretizer, FreeForm, KeyRuns
+from panes.windows.base import ALWAYS, NEVER, Discretizer, FreeForm, KeyRuns, Running
 
 Array = np.ndarray
 
@@ -30,6 +30,7 @@ class KeyState:
         self.sealed = np.zeros(0, bool)  # the next row begins a new slice
         self.windows: dict[int, dict[str, Array]] = {}
         self.free_forms: dict[int, tuple[Array, Array]] = {}  # number -> (user state, first row held)
+        self.machines: dict[int, Running] = {}
         #: windows added while running are given only from here on: number -> (smallest start, per slot or scalar)
         self.given_from: dict[int, Any] = {}
 
@@ -41,7 +42,7 @@ class KeyState:
         columns = [*(getattr(self, name) for name in KEY_COLUMNS), *self.last]
         columns += [c for state in self.windows.values() for c in state.values()]
         columns += [c for pair in self.free_forms.values() for c in pair]
-        return sum(c.nbytes for c in columns)
+        return sum(c.nbytes for c in columns) + sum(m.nbytes for m in self.machines.values())
 
     def grow(self, n: int) -> None:
         """Room for slots 0..n-1."""
@@ -67,6 +68,7 @@ class KeyState:
         self,
         states: Mapping[int, Mapping[str, Any]],
         free_forms: Sequence[tuple[int, FreeForm]],
+        machines: Mapping[int, Callable[[], Running]],
         numbers: Set[int],
     ) -> None:
         """State columns (by window: names and defaults); windows that stay keep theirs. `numbers`: all there are."""
@@ -85,6 +87,8 @@ class KeyState:
             number: forms.get(number) or (np.full(len(self), None, object), np.full(len(self), NEVER))
             for number, _ in free_forms
         }
+        running = self.machines
+        self.machines = {number: running.get(number) or start() for number, start in machines.items()}
         self.given_from = {n: start for n, start in self.given_from.items() if n in numbers}
 
     def progress(self, slots: Array) -> tuple[Array, ...]:
@@ -114,6 +118,8 @@ class KeyState:
             needed = np.minimum(needed, window.open_from(self.windows[number]))
         for number, _ in free_forms:
             needed = np.minimum(needed, self.free_forms[number][1])
+        for machine in self.machines.values():
+            needed = np.minimum(needed, machine.needed(len(self)))
         return needed
 
     def note_purged(self, slots: Array, times: Array, stops: Array) -> None:
@@ -137,6 +143,7 @@ class KeyState:
         part.last = tuple(a[slots] for a in self.last)
         part.windows = {n: {k: _copied(v[slots]) for k, v in s.items()} for n, s in self.windows.items()}
         part.free_forms = {n: (_copied(s[slots]), h[slots]) for n, (s, h) in self.free_forms.items()}
+        part.machines = {n: m.select(slots) for n, m in self.machines.items()}
         part.given_from = {n: (s[slots] if isinstance(s, np.ndarray) else s) for n, s in self.given_from.items()}
         return part
 
@@ -152,6 +159,8 @@ class KeyState:
         for number, (states, heads) in part.free_forms.items():
             self.free_forms[number][0][slots] = states
             self.free_forms[number][1][slots] = heads
+        for number, machine in part.machines.items():
+            self.machines[number].put(slots, machine)
 
 
 def horizons(windows: WindowSet, progress: Array) -> Array:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ from panes.windows.base import (
     FreeForm,
     KeyRuns,
     LookBack,
+    Machine,
     Measure,
 )
 from panes.windows.session import SessionScan
@@ -78,6 +80,8 @@ class OrderedSlicer:
         self.emit_empty = emit_empty
         self.watermark = ALWAYS
         self.combines = 0
+        #: what machines cost: reduce calls before windows end and when they end, and the most slices of a window
+        self.costs = {"reduce_before": 0, "reduce_at_end": 0, "buffered": 0}
         self._after_purge = 0  # slices left by the last purge
         self._nothing = Found(Due.none(), tuple(pa.nulls(0, a.bound.out_type) for a in self.aggs))
         self.keys = KeyState(tuple(self.dimensions.values()))
@@ -97,10 +101,12 @@ class OrderedSlicer:
         self.limits = {d: column_sets[d].limits if d in column_sets else everything for d in self.dimensions}
         self.discretizers = [(q.number, q.window) for q in queries if isinstance(q.window, Discretizer)]
         self.free_forms = [(q.number, q.window) for q in queries if isinstance(q.window, FreeForm)]
+        self.machines = [(q.number, q.window) for q in queries if isinstance(q.window, Machine)]
         self.look_backs = LookBacks(queries, tuple(self.dimensions))
         #: a window that starts "so much back" may start at any row, so every row is a slice of its own
         self.slice_per_row = bool(self.look_backs or self.free_forms)
-        self._wanted = {c for _, w in (*self.discretizers, *self.free_forms) for c in w.columns}
+        driven = (*self.discretizers, *self.free_forms, *self.machines)
+        self._wanted = {c for _, w in driven for c in w.columns}
         self._shown_by_time = {q.number for q in queries if q.window.context is ContextClass.SESSION}
         self.empty = EmptyWindows(queries) if self.emit_empty else None
         self.changes = Changes(queries)
@@ -109,7 +115,9 @@ class OrderedSlicer:
         for some in (scans, self.changes.state, {} if self.empty is None else self.empty.state):
             for number, state in some.items():
                 states.setdefault(number, {}).update(state)
-        self.keys.set_windows(states, self.free_forms, {q.number for q in queries})
+        reduces = not any(b.laws.holistic for b in self._bounds)
+        starts = {number: partial(window.start, reduces=reduces) for number, window in self.machines}
+        self.keys.set_windows(states, self.free_forms, starts, {q.number for q in queries})
         self.finder = DueFinder(self.sets, tuple(self.dimensions))
 
     def no_slices(self) -> SliceTable:
@@ -138,7 +146,13 @@ class OrderedSlicer:
             closed.append((number, scanned.closed))
         for number, form in self.free_forms:
             closed.append((number, self._run_free_form(number, form, runs)))
+        for number, _ in self.machines:
+            scanned = self.keys.machines[number].take(runs)
+            cut[scanned.cuts] = True
+            closed.append((number, scanned.closed))
         new = self._continue_open(self._slice(rows, runs, values, cut), runs, cut)
+        if self.machines:
+            self.costs["reduce_before"] += len(rows) - len(new) + int(np.count_nonzero(~cut[runs.offsets[:-1]]))
         self.slices = self.slices.append(new)
         self.keys.note(runs, values)
         by_rows = [
@@ -170,18 +184,18 @@ class OrderedSlicer:
     def _by_key(self, rows: Rows) -> tuple[Rows, KeyRuns]:
         """The rows grouped by key (time order kept inside), and the same as discretizers see them."""
         n = len(rows)
-        slots, offsets = np.zeros(1, np.int64), np.array([0, n])
+        slots, offsets, arrival = np.zeros(1, np.int64), np.array([0, n]), None
         if rows.slots is not None:
             owner = rows.slots
             if (owner[1:] < owner[:-1]).any():
                 order = owner.argsort(kind="stable")
-                rows, owner = rows.take(order, in_order=False), owner[order]
+                rows, owner, arrival = rows.take(order, in_order=False), owner[order], order
             changes = (owner[1:] != owner[:-1]).nonzero()[0] + 1
             offsets = np.concatenate(([0], changes, [n]))
             slots = owner[offsets[:-1]]
         self.keys.grow(int(slots[-1]) + 1)
         columns = {name: plain(rows.columns[name]) for name in self._wanted}
-        return rows, KeyRuns(slots, offsets, self.keys.rows_seen[slots], rows.times, columns)
+        return rows, KeyRuns(slots, offsets, self.keys.rows_seen[slots], rows.times, columns, arrival)
 
     def _dimension(self, measure: Measure) -> int:
         return 0 if measure == TIME else 1 + list(self.dimensions).index(str(measure.dimension))
@@ -287,7 +301,7 @@ class OrderedSlicer:
         """Windows that event time alone makes due; then forget slices that no window can need."""
         if watermark <= self.watermark:
             return self._nothing
-        if not (len(self.slices) or self.discretizers or self.emit_empty):
+        if not (len(self.slices) or self.discretizers or self.machines or self.emit_empty):
             self.watermark = watermark
             return self._nothing
         due = [
@@ -303,6 +317,8 @@ class OrderedSlicer:
             if len(closed):
                 self.keys.store_window_state(number, slots, state)
                 due.append(self._of_closed(number, closed))
+        for number, _ in self.machines:
+            due.append(self._of_closed(number, self.keys.machines[number].advance(watermark)))
         found = self._found(due, results)
         self.watermark = watermark
         self._purge()
@@ -321,6 +337,8 @@ class OrderedSlicer:
             state = self.keys.window_state(number, slots)
             closed = window.finish(slots, state, self.keys.rows_seen)
             due.append(self._of_closed(number, closed))
+        for number, _ in self.machines:
+            due.append(self._of_closed(number, self.keys.machines[number].finish()))
         return self._found(due)
 
     def _found(self, parts: Sequence[Due], results: bool = True) -> Found:
@@ -330,6 +348,12 @@ class OrderedSlicer:
         due = self.changes.among(due.located(self.slices), self.keys)
         if not len(due):
             return self._nothing
+        if self.machines:
+            held = due.i1 - due.i0
+            if len(self.machines) < len(self.queries):
+                held = held[np.isin(due.number, [number for number, _ in self.machines])]
+            self.costs["reduce_at_end"] += int((held - 1).sum())
+            self.costs["buffered"] = max(self.costs["buffered"], int(held.max(initial=0)))
         if not results:
             return Found(due, ())
         values, combines = lower_ranges(self._bounds, self.slices.cells, due.i0, due.i1, store=self.store)
@@ -354,7 +378,7 @@ class OrderedSlicer:
                 dimension = self._dimension(measure)
                 horizon = horizons(windows, self.keys.last[dimension])
                 keep |= table.last[dimension] >= horizon[table.slot]
-        if self.discretizers or self.free_forms:
+        if self.discretizers or self.free_forms or self.machines:
             needed = self.keys.open_from(self.discretizers, self.free_forms)
             keep |= table.stop > needed[table.slot]
         if self.look_backs:
@@ -368,7 +392,7 @@ class OrderedSlicer:
     def next_due(self, watermark: int) -> int:
         """No window on event time is due before the watermark reaches this; ALWAYS if any row may close one."""
         driven = [w for _, w in self.discretizers if not isinstance(w, SessionScan)]
-        if watermark == ALWAYS or driven or self.free_forms or self.dimensions:
+        if watermark == ALWAYS or driven or self.free_forms or self.machines or self.dimensions:
             return ALWAYS
         found = [watermark + 1] if self.look_backs.timed else []
         if TIME in self.sets:

@@ -184,6 +184,11 @@ class RowLane:
         """The live slicer, and the base behind it if there is allowed lateness."""
         return (self.live,) if self.lateness is None else (self.live, self.base)
 
+    def plans(self) -> dict[str, str]:
+        """How the windows of machines are assembled, by label."""
+        running = self.live.keys.machines
+        return {q.label: running[q.number].plan for q in self.queries if q.number in running}
+
     def metrics(self) -> dict[str, Any]:
         return {
             "slices": len(self.live.slices),
@@ -192,6 +197,7 @@ class RowLane:
             "combines": self.live.combines,
             "bytes": sum(s.nbytes for s in self.slicers()) + sum(r.nbytes for r in (*self.log, *self.buffer.runs)),
             "store": self.live.store,
+            **({**self.live.costs, "network": 0, "plans": self.plans()} if self.live.machines else {}),
         }
 
 

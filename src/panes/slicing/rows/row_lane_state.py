@@ -44,6 +44,9 @@ def dump(lane: RowLane, slots: Array) -> dict[str, pa.Table]:
         part = slicer.select(slots)
         tables[f"{name}.keys"] = _keys_table(part.keys, slots)
         tables[f"{name}.slices"] = _slices_table(part, slots)
+        for number, machine in slicer.keys.machines.items():
+            dumped = machine.dump(slots)
+            tables.update({f"{name}.machine.{number}.{what}": table for what, table in dumped.items()})
     waiting = lane.buffer.held()
     for name, rows in (("waiting", waiting), ("log", concat_rows(lane.log) if lane.log else None)):
         if rows is not None:
@@ -62,6 +65,9 @@ def load(lane: RowLane, tables: Mapping[str, pa.Table], slot_map: Array) -> None
         slicer.keys.given_from.update({int(e["number"]): e["start"] for e in facts[key]})
         if f"{name}.keys" in tables:
             _load_slicer(slicer, tables[f"{name}.keys"], tables[f"{name}.slices"], slot_map)
+        for number, machine in slicer.keys.machines.items():
+            prefix = f"{name}.machine.{number}."
+            machine.load({n[len(prefix) :]: t for n, t in tables.items() if n.startswith(prefix)}, slot_map)
     lane.last_time = max(lane.last_time, facts["last_time"])
     if "waiting" in tables:
         lane.buffer.add(_rows_from(tables["waiting"], slot_map))

@@ -25,6 +25,8 @@ class Job:
     marked: bool = False
     #: the results are rows of another query
     inside: bool = False
+    #: a column that gives rows of the same time their order
+    sequence: str | None = None
     #: frames by the name of the strategy that was tried: trying is building, and needs doing once
     built: dict[str, DataFrame] = field(default_factory=dict, compare=False, repr=False)
 

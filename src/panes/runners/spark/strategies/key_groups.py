@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from panes.plan.query import QueryPlan
+from panes.plan.query import QueryPlan, StreamPlan
 from panes.runners.spark.event_time import EventTime
-from panes.runners.spark.group_operator import GroupQuery, take, used_columns
+from panes.runners.spark.group_operator import GroupQuery, reach, take, used_columns
 from panes.runners.spark.packing import (
     PACKED,
     PACKED_TIME,
@@ -27,6 +28,8 @@ from panes.runners.spark.packing import (
 )
 from panes.runners.spark.spark_types import spark_schema, storable_schema
 from panes.runners.spark.strategies.card import Job, Strategy
+from panes.slicing.spec import MANUAL
+from panes.windows.base import ALWAYS, Machine
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -45,7 +48,8 @@ def build(job: Job) -> DataFrame:
 def _query(job: Job) -> GroupQuery:
     # late rows are given as they came; and a snapshot from elsewhere may hold whole rows
     whole = job.late or job.restore
-    return GroupQuery(job.plan, tuple(job.plan.stream.schema.names) if whole else used_columns(job.plan))
+    columns = tuple(job.plan.stream.schema.names) if whole else used_columns(job.plan, job.sequence)
+    return GroupQuery(job.plan, columns, job.sequence)
 
 
 def _needed(job: Job, query: GroupQuery) -> list[str]:
@@ -62,19 +66,19 @@ def _streaming(job: Job) -> DataFrame:
 
     query, stream = _query(job), job.plan.stream
     time = EventTime.of(stream)
-    labels = group_labels(job.key_groups)
+    groups = stream_groups(job.plan, job.key_groups)
     rows = job.frame.select(_needed(job, query))
-    packed = rows.mapInArrow(Packer(stream, query.columns, job.key_groups, time), PACKED)
+    packed = rows.mapInArrow(Packer(stream, query.columns, groups, time), PACKED)
     if not job.marked:
         packed = packed.withWatermark(PACKED_TIME, time.delay)
     # the watermark is kept by Spark from here on; with its column Spark would drop what it takes for late
     packed = packed.drop(PACKED_TIME)
     given = packed.groupBy("panes_group").transformWithStateInPandas(
-        GroupProcessor(query, time, job.key_groups, keep_late=job.late),
+        GroupProcessor(query, time, groups, keep_late=job.late),
         outputStructType=GIVEN,
         outputMode="append",
         timeMode="EventTime",
-        initialState=_initial_state(job, query, labels),
+        initialState=_initial_state(job, query, groups),
     )
     counted = given.observe(
         f"{OBSERVED}_{next(_numbers)}" if job.inside else OBSERVED,
@@ -88,24 +92,35 @@ def _streaming(job: Job) -> DataFrame:
     return counted.mapInArrow(unpack, spark_schema(unpack.schema))
 
 
-def _initial_state(job: Job, query: GroupQuery, labels: tuple[int, ...]) -> Any:
+def _initial_state(job: Job, query: GroupQuery, groups: int) -> Any:
     """A snapshot of the embedded runner, by key group."""
     if not job.restore:
         return None
     op = query.operator(job.restore)
     op.take_late()
     # without keys all rows are in the first group, and the others never run
-    used = job.key_groups if job.plan.stream.keys else 1
-    parts = [(labels[g], bytearray(op.snapshot(key_groups=hash_groups(g, job.key_groups)))) for g in range(used)]
+    used = groups if job.plan.stream.keys else 1
+    labels = group_labels(groups)
+    parts = [(labels[g], bytearray(op.snapshot(key_groups=hash_groups(g, groups)))) for g in range(used)]
     return job.frame.sparkSession.createDataFrame(parts, _INITIAL).groupBy("panes_group")
+
+
+def stream_groups(plan: QueryPlan, groups: int) -> int:
+    """How many key groups a stream is worked on in: one, if windows of a key depend on rows of others."""
+    return 1 if any(isinstance(bound, Machine) and bound.central for _, bound in plan.bound) else groups
 
 
 def static_groups(plan: QueryPlan, groups: int) -> int:
     """How many key groups a static frame is worked on in.
 
-    Empty windows of every key go as far as the last row of any key, which only a group with all keys knows.
+    Empty windows of every key, and those that the clock closes, go as far as the last row of any key, which only a
+    group with all keys knows.
     """
-    return 1 if plan.emit_empty else groups
+    return 1 if plan.emit_empty or _clocked(plan) else stream_groups(plan, groups)
+
+
+def _clocked(plan: QueryPlan) -> bool:
+    return any(isinstance(bound, Machine) and bound.clocked for _, bound in plan.bound)
 
 
 def _static(job: Job) -> DataFrame:
@@ -113,16 +128,27 @@ def _static(job: Job) -> DataFrame:
     groups = static_groups(job.plan, job.key_groups)
     packed = job.frame.select(_needed(job, query)).mapInArrow(Packer(stream, query.columns, groups), PACKED)
     unpack = Unpacker(storable_schema(query.result_schema), storable_schema(query.late_schema) if job.late else None)
+    clocked = _clocked(job.plan)
 
     # a plain function: Spark counts the arguments that it takes
     def whole_group(packed_rows: pa.Table) -> pa.Table:
         """All rows of a key group, then the end of the stream. Rows of a static frame are never late."""
         parts, chunks, rows = (packed_rows.column(i).to_pylist() for i in (1, 2, 3))
         op = query.operator()
-        given = [*take(op, unpacked(in_order(parts, chunks, rows))), op.finish().table]
+        whole = unpacked(in_order(parts, chunks, rows))
+        given = take(op, whole)
+        if clocked and whole is not None:
+            given += reach(op, clock_at_end(stream, whole))
+        given.append(op.finish().table)
         return pa.concat_tables([*(unpack.results(t) for t in given), unpack.late(op.take_late())])
 
     return packed.groupBy("panes_group").applyInArrow(whole_group, spark_schema(unpack.schema))
+
+
+def clock_at_end(stream: StreamPlan, rows: pa.Table) -> int:
+    """Where the watermark of a stream is after its last row."""
+    latest = None if stream.watermark == MANUAL else pc.max(rows[stream.time].cast(pa.int64())).as_py()
+    return ALWAYS if latest is None else latest - int(stream.watermark or 0)
 
 
 class Unpacker:

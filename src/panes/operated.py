@@ -1,0 +1,236 @@
+"""What operators make of streams: `stream.sort(...)`, `dedupe`, `aggregate`, `match`, `punctuate`, `apply`.
+
+Each gives a stream, to put further operators or windows on. Operators look at rows as they arrive, with windows that
+hold the last so many rows, or rows of the last so much time (`pn.operators`); the windows of `stream.window(...)` are
+stretches of event time, and wait for late rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from panes.errors import QueryError
+
+if TYPE_CHECKING:
+    from panes.aggregates.base import Aggregate
+    from panes.operators.clauses import Clause
+    from panes.operators.user import Operator
+    from panes.plan.matching import Predicate
+    from panes.plan.names import Given
+    from panes.plan.operator_plan import OperatorPlan
+    from panes.runners.local.operated import OperatorSource
+    from panes.runners.local.push_operator import PushOperator
+    from panes.stream import Stream
+
+
+class Matched(NamedTuple):
+    """The streams of a match that keeps rows without a partner apart."""
+
+    matches: Stream
+    left: Stream
+    right: Stream
+
+
+class Operated:
+    """The operators of a stream."""
+
+    def sort(self, *by: str, window: Clause) -> Stream:
+        """The rows in order of some columns, as far as a window sees: `sort("ts", window=sliding(count(100)))`.
+
+        - `by`: columns or SQL, with ASC or DESC, NULLS FIRST or NULLS LAST after it.
+        - `window`: tumbling gives each window in order when it is full; sliding holds rows back, and gives the first
+          in order each time one leaves, so that rows come in order if their disorder is less than the window.
+
+        No row is lost: at the end all that wait are given. Sorted by its time, the stream is in order from here on;
+        otherwise its time is `result_time`, when rows were given. (`query.order_by` orders the results of windows.)
+        """
+        from panes.plan.operator_plan import plan_sort
+
+        return _apply(plan_sort(_stream(self)._plan, window, by), [_stream(self)])
+
+    def dedupe(self, *on: str, window: Clause) -> Stream:
+        """Rows that are the first of their values in a window: `dedupe("id", window=sliding(time("10 min")))`.
+
+        - `on`: columns or SQL whose values make rows equal; none: all columns of the stream.
+        - `window`: every row enters it, given or not.
+        """
+        from panes.plan.operator_plan import plan_dedupe
+
+        stream = _stream(self)
+        return _apply(plan_dedupe(stream._plan, window, on or stream._plan.columns), [stream])
+
+    def aggregate(
+        self,
+        /,
+        *,
+        window: Clause,
+        group_by: str | Sequence[str] | Mapping[str, str] = (),
+        partial: bool = False,
+        **outputs: str | Aggregate,
+    ) -> Stream:
+        """Aggregates of a window of the last rows, each time it is full or triggers.
+
+        - `window`: `tumbling(count(100))`, `sliding(count(100), every=count(10))` and so on.
+        - `group_by`: one result for each group of rows in the window.
+        - `partial`: also give sliding windows before they are first full, and what tumbling ones hold at the end.
+        - `outputs`: SQL or aggregates, as in `agg`.
+
+        The result has the keys of the stream, the groups and the outputs; its time is `result_time`. Rows count in
+        order of arrival; for windows of event time with late rows use `stream.window(...).agg(...)`.
+        """
+        from panes.plan.operator_plan import plan_aggregate
+
+        plan = plan_aggregate(_stream(self)._plan, window, outputs, group_by=group_by, partial=partial)
+        return _apply(plan, [_stream(self)])
+
+    def match(
+        self,
+        other: Stream,
+        *,
+        window: Clause | tuple[Clause, Clause],
+        on: Predicate | None = None,
+        using: str | Sequence[str] = (),
+        how: str = "inner",
+        entries: Given | Sequence[Given] | Mapping[str, Given] = "*",
+        names: tuple[str, str] = ("l", "r"),
+    ) -> Stream:
+        """Each row, when it arrives, with the rows of the other stream's window that it matches.
+
+        - `window`: sliding, for both streams or one for each: `sliding(time("10 s"))`. `sliding(count(0))` keeps
+          nothing: its rows look up those of the other stream, and are never looked up.
+        - `on`: SQL over both rows, "l.id = r.id AND l.price > r.low", or a function of two dicts. Parts that say
+          that something of one row equals something of the other are found and indexed.
+        - `using`: columns of the same name that must be equal; they are one column of the result.
+        - `how`: inner, left, right or full: also rows that leave their window without ever having matched, with
+          nulls in the columns of the other stream. `match_apart` gives them as streams of their own.
+        - `entries`: what to select, as in `pn.join`.
+
+        Streams with keys have a window for each key, and only rows of the same key match. The time of the result is
+        `result_time`. Unlike `pn.join`, which joins rows that lie in the same window of event time once it is
+        complete, a match gives each pair as soon as the later row arrives.
+        """
+        plan, streams = _match(self, other, window, on, using, how, "inline", entries, names)
+        return _apply(plan, streams)
+
+    def match_apart(
+        self,
+        other: Stream,
+        *,
+        window: Clause | tuple[Clause, Clause],
+        on: Predicate | None = None,
+        using: str | Sequence[str] = (),
+        how: str = "full",
+        entries: Given | Sequence[Given] | Mapping[str, Given] = "*",
+        names: tuple[str, str] = ("l", "r"),
+    ) -> Matched:
+        """`match` with rows that never matched as streams of their own: `.matches`, `.left` and `.right`.
+
+        Each of the streams runs the match by itself when it is read.
+        """
+        plan, streams = _match(self, other, window, on, using, how, "apart", entries, names)
+        first = _source(plan, streams)
+        return Matched(*(_stream_of(first if i == 0 else first.other(i)) for i in range(3)))
+
+    def punctuate(self, when: str, *, before: bool = False) -> Stream:
+        """The same rows with a window punctuation after (or before) each for which the SQL condition is true.
+
+        Punctuations end the windows `tumbling(punct())` of operators that read the stream.
+        """
+        from panes.plan.operator_plan import plan_punctuate
+
+        return _apply(plan_punctuate(_stream(self)._plan, when, before), [_stream(self)])
+
+    def apply(
+        self,
+        operator: Operator,
+        *others: Stream,
+        window: Clause | Mapping[str, Clause] | None = None,
+    ) -> Stream:
+        """An operator of your own over this stream and others; see `pn.operators.Operator`.
+
+        - `window`: for the first input, or by the names of inputs.
+        """
+        from panes.plan.user_operator import plan_user
+
+        streams = [_stream(self), *others]
+        _check_streams(streams, "apply")
+        return _apply(plan_user([s._plan for s in streams], operator, window), streams)
+
+    def operator(self, restore: bytes | None = None, *, mechanism: str = "auto") -> PushOperator:
+        """The operator that gives this stream, to push rows to; `restore` continues from a snapshot.
+
+        Rows are those of the streams that it reads: of a chain of operators it is the last. `mechanism`: "columns"
+        (compiled, over batches) or "windows" (row by row) instead of what is faster; a snapshot goes on with the
+        mechanism that it was taken with.
+        """
+        from panes.plan.flow import Flow
+        from panes.runners.local.operated import OperatorSource
+        from panes.runners.local.push_operator import PushOperator
+
+        stream = _stream(self)
+        source = stream._source
+        if not isinstance(source, OperatorSource):
+            raise QueryError(
+                "operator(): this stream is not the result of an operator; windows have one, too: "
+                "stream.window(...).agg(...).operator()"
+            )
+        return PushOperator(source.plan, source.port, Flow.of(stream._plan), restore, mechanism)
+
+
+def _stream(given: Operated) -> Stream:
+    return cast("Stream", given)
+
+
+def _check_streams(streams: Sequence[Any], what: str) -> None:
+    for i, each in enumerate(streams):
+        if not isinstance(each, Operated):
+            raise QueryError(f"{what}: argument {i} must be a stream; got {type(each).__name__}")
+
+
+def _match(
+    left: Operated,
+    right: Any,
+    window: Clause | tuple[Clause, Clause],
+    on: Predicate | None,
+    using: str | Sequence[str],
+    how: str,
+    outer: str,
+    entries: Any,
+    names: tuple[str, str],
+) -> tuple[OperatorPlan, list[Stream]]:
+    from panes.plan.matching import Asked, plan_match
+
+    _check_streams([left, right], "match")
+    windows = tuple(window) if isinstance(window, tuple | list) else (window, window)
+    if len(windows) != 2:
+        raise QueryError(f"match: window must be one window for both streams, or two; got {len(windows)}")
+    valid = isinstance(names, tuple | list) and len(names) == 2 and all(isinstance(n, str) and n for n in names)
+    if not valid or names[0].lower() == names[1].lower():
+        raise QueryError(f"match: names must be two names, for instance ('l', 'r'); got {names!r}")
+    columns = (using,) if isinstance(using, str) else tuple(using)
+    asked = Asked(on, columns, how, outer, entries, (names[0], names[1]))
+    streams = [_stream(left), _stream(right)]
+    return plan_match([s._plan for s in streams], windows, asked), streams
+
+
+def _source(plan: OperatorPlan, streams: Sequence[Stream]) -> OperatorSource:
+    from panes.runners.local.operated import NoData, OperatorSource
+
+    inputs = [s._source for s in streams]
+    absent = [i for i, source in enumerate(inputs) if source is None]
+    if absent and len(absent) < len(inputs):
+        raise QueryError("one stream has data and the other has not; give all of them data, or none")
+    return OperatorSource(plan, [NoData(s._plan.schema) if s._source is None else s._source for s in streams])
+
+
+def _apply(plan: OperatorPlan, streams: Sequence[Stream]) -> Stream:
+    return _stream_of(_source(plan, streams))
+
+
+def _stream_of(source: OperatorSource) -> Stream:
+    from panes.stream import Stream
+
+    output = source.plan.outputs[source.port]
+    return Stream(source, replace(output.stream))

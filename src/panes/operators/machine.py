@@ -1,0 +1,188 @@
+"""The running form of an operator: arrivals in, what its ports give out. A deterministic state machine.
+
+`Machine` is the contract. `NumberMachine` is the general way to fulfil it: windows of the library hold row numbers,
+the clock follows the time of the rows, and what the windows of a batch give is computed for all of them at once.
+Results depend neither on how rows are cut into batches nor on snapshots.
+
+A machine knows no source, no runner and no watermark: whoever drives it brings arrivals in order (runners/local merges
+inputs by time; a worker of another engine can sort by time and a sequence), one machine for all rows or, where streams
+have keys, one for each group of keys. `dump` and `load` are all of its state.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from panes.errors import QueryError
+from panes.operators.arrivals import Arrivals, Given
+from panes.operators.clauses import Clause
+from panes.operators.row_store import RowStore
+from panes.operators.windows import Attribute, RowClock, container, keys_of
+from panes.policies.library import SlidingWindow, TumblingWindow
+
+Array = np.ndarray
+
+
+#: How windows are kept: in columns and compiled loops, or in containers of the library, row by row.
+MECHANISMS = ("auto", "columns", "windows")
+
+
+def columnar(operator: str, mechanism: str, possible: bool) -> bool:
+    """Whether to run in columns."""
+    if mechanism not in MECHANISMS:
+        raise QueryError(f"mechanism={mechanism!r} must be one of {', '.join(MECHANISMS)}")
+    if mechanism == "columns" and not possible:
+        raise QueryError(f"mechanism='columns': {operator} with these windows runs row by row only")
+    return possible and mechanism != "windows"
+
+
+class Machine(ABC):
+    """What drivers see of a running operator."""
+
+    #: one schema per output port
+    schemas: tuple[pa.Schema, ...]
+
+    @abstractmethod
+    def push(self, arrivals: Arrivals) -> tuple[Given, ...]:
+        """Rows and punctuations arrive; what each port gives."""
+
+    @abstractmethod
+    def advance(self, time: int) -> tuple[Given, ...]:
+        """Time has reached this tick without a row."""
+
+    @abstractmethod
+    def finish(self) -> tuple[Given, ...]:
+        """The end of the streams."""
+
+    @abstractmethod
+    def dump(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
+        """The state: facts that JSON can hold, and tables."""
+
+    @abstractmethod
+    def load(self, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
+        """Take over a state; for a machine that has seen nothing."""
+
+    @property
+    @abstractmethod
+    def metrics(self) -> dict[str, Any]: ...
+
+
+class Port:
+    """An input of a `NumberMachine`: its rows, and its window."""
+
+    def __init__(self, schema: pa.Schema, keys: Sequence[str], clause: Clause | None, clock: RowClock) -> None:
+        self.store = RowStore(schema)
+        self.keys = tuple(keys)
+        self.attributes = {name: Attribute(name) for name in (clause.attributes if clause else ())}
+        self.window: TumblingWindow | SlidingWindow | None = None
+        if clause is not None:
+            self.window = container(clause, keyed=bool(keys), clock=clock, attributes=self.attributes)
+
+    def take_in(self, table: pa.Table) -> tuple[list[int], list[Hashable] | None]:
+        """Numbers and keys of the rows of a batch."""
+        numbers = self.store.add(table)
+        for name, attribute in self.attributes.items():
+            attribute.coming(numbers, table.column(name))
+        return numbers.tolist(), keys_of(table, self.keys)
+
+    def insert(self, number: int, key: Hashable) -> None:
+        assert self.window is not None
+        if self.keys:
+            self.window.insert(number, key)
+        else:
+            self.window.insert(number)
+
+    def held(self) -> Array:
+        """Numbers of all rows in the window."""
+        if self.window is None:
+            return np.empty(0, np.int64)
+        return np.array([n for _, content in self.window.subwindows() for n in content], np.int64)
+
+
+class NumberMachine(Machine):
+    """A machine whose windows hold row numbers. Subclasses hear of rows and punctuations, and say what is given."""
+
+    def __init__(self, ports: Sequence[tuple[pa.Schema, Sequence[str], Clause | None]]) -> None:
+        self.clock = RowClock()
+        self.ports = [Port(schema, keys, clause, self.clock) for schema, keys, clause in ports]
+        self._rows_in = 0
+        self._rows_out = [0 for _ in self.schemas]
+
+    def push(self, arrivals: Arrivals) -> tuple[Given, ...]:
+        coming = [iter(zip(*self._taken(port, table))) for port, table in zip(self.ports, arrivals.tables)]
+        marks = np.zeros(len(arrivals), bool) if arrivals.marks is None else arrivals.marks
+        advance, row, punctuation = self.clock.reach, self.on_row, self.on_punctuation
+        for port, time, mark in zip(arrivals.ports.tolist(), arrivals.times.tolist(), marks.tolist()):
+            advance(time)
+            self.time_passed()
+            if mark:
+                punctuation(port)
+            else:
+                row(port, *next(coming[port]))
+        return self._collected()
+
+    def _taken(self, port: Port, table: pa.Table) -> tuple[list[int], list[Hashable]]:
+        numbers, keys = port.take_in(table)
+        self._rows_in += len(numbers)
+        return numbers, [None] * len(numbers) if keys is None else keys
+
+    def advance(self, time: int) -> tuple[Given, ...]:
+        self.clock.reach(time)
+        self.time_passed()
+        return self._collected()
+
+    def finish(self) -> tuple[Given, ...]:
+        self.on_finish()
+        return self._collected()
+
+    def _collected(self) -> tuple[Given, ...]:
+        given = self.given()
+        for i, each in enumerate(given):
+            self._rows_out[i] += each.table.num_rows
+        for number, port in enumerate(self.ports):
+            port.store.tidy(lambda n=number: self.held(n))  # type: ignore[misc]
+        return given
+
+    def held(self, port: int) -> Array:
+        """Numbers of rows of a port that are still needed."""
+        return self.ports[port].held()
+
+    @abstractmethod
+    def on_row(self, port: int, number: int, key: Hashable) -> None:
+        """A row arrives."""
+
+    def on_punctuation(self, port: int) -> None:
+        """A punctuation arrives; one that closes windows does so here."""
+        window = self.ports[port].window
+        if isinstance(window, TumblingWindow) and window.evict.kind == "punct":
+            window.punctuate()
+
+    def time_passed(self) -> None:
+        """The clock was moved, and timers have run."""
+
+    def on_finish(self) -> None:
+        """The end of the streams."""
+
+    @abstractmethod
+    def given(self) -> tuple[Given, ...]:
+        """What has come together since the last call."""
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        held = [port.window.metrics for port in self.ports if port.window is not None]
+        return {
+            "rows_in": self._rows_in,
+            "rows_out": sum(self._rows_out),
+            "rows_held": sum(m["tuples"] for m in held),
+            "keys": sum(m["partitions"] for m in held),
+            "bytes": sum(port.store.nbytes for port in self.ports),
+        }
+
+
+def given_rows(table: pa.Table, times: Sequence[int], marks: Sequence[int], mark_times: Sequence[int]) -> Given:
+    return Given(table, np.array(times, np.int64), np.array(marks, np.int64), np.array(mark_times, np.int64))

@@ -1,0 +1,177 @@
+"""Sort: rows in order of some columns, as far as a window can see.
+
+Batch: a tumbling window is given in order each time it is full, then a punctuation. Progressive: rows wait in a
+sliding window; for each that leaves it, the one that is first in order of all that wait is given, so that rows whose
+disorder is smaller than the window come out in order. At the end of the stream, and when a key is forgotten, all that
+wait are given: no row is lost.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from panes.operators.arrivals import Given
+from panes.operators.clauses import Clause
+from panes.operators.machine import Machine, NumberMachine, columnar, given_rows
+from panes.operators.models import ROW_BY_ROW_FORMS, TUMBLING_FORMS, InputPort, Model, OutputPort, Parameter
+from panes.operators.state import dump_ports, load_ports
+from panes.operators.windows import keys_of, plain_values
+from panes.policies.library import SlidingWindow, TumblingWindow
+
+SORT = Model(
+    "Sort",
+    inputs=(InputPort("in", (*TUMBLING_FORMS, *ROW_BY_ROW_FORMS), "window bound", fixed_every="count(1)"),),
+    outputs=(OutputPort("out", "generating"),),
+    parameters=(Parameter("by", required=True),),
+)
+
+
+@dataclass(frozen=True)
+class SortSpec:
+    """A Sort whose names are known; the clause is in ticks. `by`: column, descending, nulls first."""
+
+    rows: pa.Schema
+    clause: Clause
+    keys: tuple[str, ...]
+    by: tuple[tuple[str, bool, bool], ...]
+    schema: pa.Schema  # the columns that are given, all of them in `rows`
+
+
+class Descending:
+    """A value that compares the other way round."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __lt__(self, other: Descending) -> bool:
+        return bool(other.value < self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Descending) and bool(self.value == other.value)
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
+def ranks(spec: SortSpec, rows: pa.Table) -> list[tuple[Any, ...]]:
+    """For each row a tuple that compares as the row is ordered: null where it belongs, NaN above all numbers."""
+    columns = []
+    for name, descending, nulls_first in spec.by:
+        column: list[tuple[int, Any]] = []
+        for value in plain_values(rows.column(name)):
+            if value is None:
+                column.append((0 if nulls_first else 2, 0))
+                continue
+            rank = (value != value, 0.0 if value != value else value)
+            column.append((1, Descending(rank) if descending else rank))
+        columns.append(column)
+    return list(zip(*columns))
+
+
+def sort_machine(spec: SortSpec, mechanism: str) -> Machine:
+    columnar("Sort", mechanism, False)
+    return SortMachine(spec)
+
+
+class SortMachine(NumberMachine):
+    """Sort on the containers of the window library."""
+
+    def __init__(self, spec: SortSpec) -> None:
+        self.schemas = (spec.schema,)
+        self.spec = spec
+        super().__init__([(spec.rows, spec.keys, spec.clause)])
+        (self._port,) = self.ports
+        self._ranks: dict[int, tuple[Any, ...]] = {}  # of all rows that wait
+        self._waiting: dict[Hashable, list[tuple[tuple[Any, ...], int]]] = {}  # progressive: a heap for each key
+        self._out: list[tuple[int, int]] = []  # row number, time
+        self._marks: list[tuple[int, int]] = []  # rows before it, time
+        window = self._port.window
+        assert window is not None
+        window.on("partition_evict", self._on_forget)
+        if isinstance(window, SlidingWindow):
+            window.on("after_insert", self._on_insert)
+            window.on("before_evict", self._on_evict)
+        else:
+            window.on("before_flush", self._on_flush)
+
+    def on_row(self, port: int, number: int, key: Hashable) -> None:
+        if self.spec.clause.evict.kind == "count" and getattr(self.spec.clause.evict, "n", 1) == 0:
+            self._give([number])  # a window that keeps none passes each row on
+            return
+        self._port.insert(number, key)
+
+    def _taken(self, port: Any, table: pa.Table) -> tuple[list[int], list[Hashable]]:
+        numbers, keys = super()._taken(port, table)
+        self._ranks.update(zip(numbers, ranks(self.spec, table)))
+        return numbers, keys
+
+    def _on_insert(self, number: int, key: Hashable, window: SlidingWindow) -> None:
+        heapq.heappush(self._waiting.setdefault(key, []), (self._ranks[number], number))
+
+    def _on_evict(self, number: int, key: Hashable, window: SlidingWindow) -> None:
+        # The window says that one must go; which one, order decides.
+        heap = self._waiting[key]
+        self._give([heapq.heappop(heap)[1]])
+        if not heap:
+            del self._waiting[key]
+
+    def _on_flush(self, key: Hashable, window: TumblingWindow) -> None:
+        self._batch(window.content(key))
+
+    def _on_forget(self, subwindows: Iterator[tuple[Hashable, tuple[int, ...]]]) -> None:
+        for key, content in subwindows:
+            self._give_all(key, content)
+
+    def on_finish(self) -> None:
+        window = self._port.window
+        assert window is not None
+        for key, content in sorted(window.subwindows(), key=lambda subwindow: subwindow[1]):
+            self._give_all(key, content)
+
+    def _give_all(self, key: Hashable, content: tuple[int, ...]) -> None:
+        if isinstance(self._port.window, SlidingWindow):
+            self._batch(tuple(n for _, n in self._waiting.pop(key, [])))
+        else:
+            self._batch(content)
+
+    def _batch(self, numbers: tuple[int, ...]) -> None:
+        if numbers:
+            self._give(sorted(numbers, key=lambda n: (self._ranks[n], n)))
+            self._marks.append((len(self._out), self.clock.tick))
+
+    def _give(self, numbers: list[int]) -> None:
+        now = self.clock.tick
+        self._out += [(n, now) for n in numbers]
+
+    def given(self) -> tuple[Given, ...]:
+        numbers, times = [n for n, _ in self._out], [t for _, t in self._out]
+        table = self._port.store.take(np.array(numbers, np.int64)).select(self.spec.schema.names)
+        given = given_rows(table, times, [n for n, _ in self._marks], [t for _, t in self._marks])
+        for number in numbers:
+            del self._ranks[number]
+        self._out, self._marks = [], []
+        return (given,)
+
+    def held(self, port: int) -> np.ndarray:
+        return np.array(list(self._ranks), np.int64)
+
+    def dump(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
+        return dump_ports(self)
+
+    def load(self, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
+        load_ports(self, facts, tables)
+        store = self._port.store
+        rows, numbers = store.all(), store.numbers.tolist()
+        self._ranks = dict(zip(numbers, ranks(self.spec, rows)))
+        if isinstance(self._port.window, SlidingWindow):
+            keys = keys_of(rows, self.spec.keys) or [None] * len(numbers)
+            for number, key in zip(numbers, keys):
+                heapq.heappush(self._waiting.setdefault(key, []), (self._ranks[number], number))

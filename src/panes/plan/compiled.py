@@ -1,0 +1,75 @@
+"""Expressions compiled for DuckDB: their SQL over columns with names of our own, and their types. Each only once.
+
+Types are asked of DuckDB, and a question costs as much as everything else together: `prepare` asks for many at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from panes.plan.duckdb_session import arrow_types, duckdb_errors, duckdb_type
+from panes.plan.duckdb_sql import duckdb_sql
+from panes.plan.expressions import Expression
+
+#: The columns that an expression reads with their types, and its text.
+Key = tuple[tuple[tuple[str, pa.DataType], ...], str]
+
+_LOWER_NAME = re.compile(r"[a-z_][a-z0-9_]*\Z")
+#: How many expressions are kept; then it starts anew.
+_MOST = 4096
+_known: dict[Key, tuple[str, pa.DataType]] = {}
+
+
+def column_id(name: str) -> str:
+    """The name of a column for DuckDB, which ignores case."""
+    return f"c_{name}" if _LOWER_NAME.match(name) else f"x_{name.encode().hex()}"
+
+
+def compiled(schema: pa.Schema, expression: Expression) -> tuple[str, pa.DataType]:
+    """The SQL of an expression, and its type; raises DuckDB's error where it can't be computed."""
+    key = _key(schema, expression)
+    found = _known.get(key)
+    if found is None:
+        sql = _sql(key, expression)
+        found = sql, arrow_types(_types(key), [sql])[0]
+        _keep(key, found)
+    return found
+
+
+def prepare(schema: pa.Schema, expressions: Iterable[Expression]) -> None:
+    """Compile several expressions. What can't be computed is left for those who ask for it, and are told why."""
+    missing = {_key(schema, e): e for e in expressions if e.column is None}
+    missing = {key: e for key, e in missing.items() if key not in _known}
+    if len(missing) < 2:
+        return
+    types = {name: kind for key in missing for name, kind in _types(key).items()}
+    try:
+        sqls = {key: _sql(key, e) for key, e in missing.items()}
+        found = arrow_types(types, list(sqls.values()))
+    except duckdb_errors():
+        return
+    for (key, sql), kind in zip(sqls.items(), found, strict=True):
+        _keep(key, (sql, kind))
+
+
+def _key(schema: pa.Schema, expression: Expression) -> Key:
+    return tuple((name, schema.field(name).type) for name in expression.columns), expression.text
+
+
+def _types(key: Key) -> dict[str, pa.DataType]:
+    return {column_id(name): kind for name, kind in key[0]}
+
+
+def _sql(key: Key, expression: Expression) -> str:
+    types = _types(key)
+    names = {name: column_id(name) for name, _ in key[0]}
+    return duckdb_sql(expression.tree, names, lambda part: duckdb_type(types, part))
+
+
+def _keep(key: Key, found: tuple[str, pa.DataType]) -> None:
+    if len(_known) >= _MOST:
+        _known.clear()
+    _known[key] = found

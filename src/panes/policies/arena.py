@@ -1,0 +1,89 @@
+"""Rows that policies may still look at: what they compare, which key a row is of, and which row of the key follows.
+
+Rows are appended in the order in which policies see them; places of rows no policy needs any more are given up when
+half of them are such. A place is an index; `Arena.compact` says how places move.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+Array = np.ndarray
+_SPARE = 1024
+
+
+class Arena:
+    """Growing columns: ticks[t, place], cols[c, place], slots, positions, follows."""
+
+    def __init__(self, ticks: int, cols: int) -> None:
+        self.size = 0
+        self._ramp = np.empty(0, np.int64)
+        self.ticks = np.empty((ticks, 0), np.int64)
+        self.cols = np.empty((cols, 0), np.float64)
+        self.slots = np.empty(0, np.int64)
+        self.positions = np.empty(0, np.int64)
+        self.follows = np.empty(0, np.int64)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(a.nbytes for a in (self.ticks, self.cols, self.slots, self.positions, self.follows))
+
+    def append(self, ticks: Array, cols: Array, slots: Array | int, positions: Array | int) -> int:
+        """Add rows, of one slot (with the position of the first of them) or of several; the place of the first."""
+        base, n = self.size, ticks.shape[1]
+        self._reserve(base + n)
+        end = base + n
+        self.ticks[:, base:end] = ticks
+        self.cols[:, base:end] = cols
+        self.slots[base:end] = slots
+        if isinstance(positions, int):
+            if len(self._ramp) < n:
+                self._ramp = np.arange(n)
+            np.add(self._ramp[:n], positions, out=self.positions[base:end])
+        else:
+            self.positions[base:end] = positions
+        self.follows[base:end] = -1
+        self.size = end
+        return base
+
+    def _reserve(self, size: int) -> None:
+        have = len(self.slots)
+        if size <= have:
+            return
+        more = max(size, have + have // 2, _SPARE) - have
+        self.ticks = np.concatenate((self.ticks, np.empty((len(self.ticks), more), np.int64)), axis=1)
+        self.cols = np.concatenate((self.cols, np.empty((len(self.cols), more), np.float64)), axis=1)
+        self.slots, self.positions, self.follows = (
+            np.concatenate((a, np.empty(more, np.int64))) for a in (self.slots, self.positions, self.follows)
+        )
+
+    def keep(self, kept: Array) -> Array:
+        """Keep these places (a mask over the rows there are); where each place went, -1 if it is gone."""
+        n, left = self.size, int(np.count_nonzero(kept))
+        moved = np.where(kept, np.cumsum(kept) - 1, -1)
+        follows = self.follows[:n][kept]
+        for column in (self.slots, self.positions):
+            column[:left] = column[:n][kept]
+        for table in (self.ticks, self.cols):
+            table[:, :left] = table[:, :n][:, kept]
+        self.follows[:left] = np.where(follows >= 0, moved[follows], -1) if n else follows
+        self.size = left
+        return moved
+
+    def keep_from(self, first: int) -> None:
+        """Keep the rows from a place on; all places move down by it."""
+        n, left = self.size, self.size - first
+        for column in (self.slots, self.positions):
+            column[:left] = column[first:n].copy()
+        for table in (self.ticks, self.cols):
+            table[:, :left] = table[:, first:n].copy()
+        follows = self.follows[first:n] - first
+        self.follows[:left] = np.where(follows >= 0, follows, -1)
+        self.size = left
+
+    def copy(self) -> Arena:
+        """The rows there are, in an arena of their own."""
+        other, n = Arena(len(self.ticks), len(self.cols)), self.size
+        other.append(self.ticks[:, :n], self.cols[:, :n], self.slots[:n], self.positions[:n])
+        other.follows[:n] = self.follows[:n]
+        return other

@@ -1,0 +1,258 @@
+"""Policy windows with users' own Python code among the policies: the flow row by row, key by key.
+
+The same contract as compiled.py. State is the policies themselves, so snapshots pickle it, in columns that say so.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import deque
+from collections.abc import Mapping
+from copy import copy, deepcopy
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from panes.errors import DataError, QueryError
+from panes.policies.cuts import PLANS, Cutter
+from panes.policies.flow import Group, Grouped
+from panes.policies.runtimes import TimeTrigger, running_evictions, running_trigger, time_triggers
+from panes.policies.specs import Time, leaves
+from panes.policies.user import TIME
+from panes.windows.base import ALWAYS, NEVER, Array, Closed, KeyRuns, Running, Scanned
+
+if TYPE_CHECKING:
+    from panes.policies.policy import PolicyMachine
+
+#: fake items that one row may bring about
+_FAKES = 10_000_000
+
+
+class Interpreted(Running):
+    """State of one policy window for all keys."""
+
+    def __init__(self, machine: PolicyMachine, *, reduces: bool) -> None:
+        self.machine = machine
+        self.cutter = Cutter(machine, reduces=reduces)
+        #: per key: the time of its last row, and the position of the first row that this window saw
+        self.notes: dict[int, tuple[int, int]] = {}
+        self._found: list[tuple[int, int, int, int]] = []
+        self._thread = any(
+            isinstance(p, Time) and p.thread for t in (*machine.trigger, *machine.central_trigger) for p in leaves(t)
+        )
+        self.grouped = Grouped(
+            [running_trigger(p) for p in machine.central_trigger],
+            running_evictions(machine.central_evict, others=bool(machine.evict)),
+            self._group,
+        )
+        self._first: dict[int, int] = {}
+
+    @property
+    def groups(self) -> dict[int, Group]:
+        return self.grouped.groups
+
+    def _group(self, slot: int) -> Group:
+        machine = self.machine
+        return Group(
+            slot,
+            [running_trigger(p) for p in machine.trigger],
+            running_evictions(machine.evict, others=bool(machine.central_evict)),
+            self._emit,
+            self._first.pop(slot, 0),
+        )
+
+    def _emit(self, group: Group, when: Any) -> None:
+        self._found.append((group.key, group.head, group.tail, when))
+        if len(self._found) > _FAKES:
+            raise DataError(f"{self.machine.trigger!r}: the row at {when} brings more than ten million windows")
+
+    def take(self, rows: KeyRuns) -> Scanned:
+        columns = {name: rows.columns[name].tolist() for name in self.machine.columns}
+        times = rows.times.tolist()
+        names = (TIME, *columns)
+        lists = (times, *columns.values())
+        slots, firsts = rows.slots.tolist(), rows.first_pos.tolist()
+        for slot, first in zip(slots, firsts):
+            if slot not in self.groups:
+                self._first[slot] = first
+                self.notes[slot] = (ALWAYS, first)
+        empty = np.array([slot not in self.groups or not self.groups[slot].size for slot in slots], bool)
+        if self.machine.central:
+            self._in_stream_order(rows, names, lists, times)
+        else:
+            self._key_by_key(rows, names, lists, times)
+        closed = self._closed()
+        heads = np.array([self.groups[slot].head for slot in slots], np.int64)
+        notes = np.array([self.notes[slot] for slot in slots], np.int64)
+        for slot, last in zip(slots, (rows.offsets[1:] - 1).tolist()):
+            self.notes[slot] = (times[last], self.notes[slot][1])
+        return Scanned(closed, self.cutter.cuts(rows, closed, empty, heads, notes))
+
+    def _key_by_key(self, rows: KeyRuns, names: tuple[str, ...], lists: Any, times: list[int]) -> None:
+        bounds = rows.offsets.tolist()
+        for g, slot in enumerate(rows.slots.tolist()):
+            group = self.grouped.group(slot)
+            timers = time_triggers(group.triggers)
+            first, last = bounds[g], bounds[g + 1]
+            if not group.active_triggers and len(group.triggers) == 1 and len(group.evictions) == 1:
+                self._simple(group, names, [c[first:last] for c in lists])
+                continue
+            for i in range(first, last):
+                row = dict(zip(names, [c[i] for c in lists]))
+                self._before(group, timers, row)
+                group.process_real(row, times[i])
+
+    def _simple(self, group: Group, names: tuple[str, ...], lists: list[list[Any]]) -> None:
+        """One passive trigger and one eviction: the same flow without its generality."""
+        fires, leave = group.triggers[0].notify, group.evictions[0].notify
+        head, tail, found, key = group.head, group.tail, self._found, group.key
+        for values in zip(*lists):
+            row = dict(zip(names, values))
+            fired = fires(row)
+            if fired and tail > head:
+                found.append((key, head, tail, values[0]))
+            n = leave(row, fired, tail - head)
+            if n:
+                head = min(head + n, tail)
+            tail += 1
+        group.head, group.tail = head, tail
+
+    def _in_stream_order(self, rows: KeyRuns, names: tuple[str, ...], lists: Any, times: list[int]) -> None:
+        order = range(len(rows)) if rows.arrival is None else np.argsort(rows.arrival).tolist()
+        owner = rows.slots.repeat(np.diff(rows.offsets)).tolist()
+        timers = time_triggers(self.grouped.triggers)
+        for i in order:
+            row = dict(zip(names, [c[i] for c in lists]))
+            if self._thread and timers:
+                self._by_clock(timers, times[i], self.grouped.process_fake)
+            elif not any(g.size for g in self.groups.values()) and not self._asks_for_fakes():
+                for timer in timers:
+                    timer.skip(row[timer.column] - timer.limit)
+            group = self.grouped.group(owner[i])
+            self._before(group, time_triggers(group.triggers), row)
+            self.grouped.process_real(owner[i], row, times[i])
+
+    def _asks_for_fakes(self) -> bool:
+        """Whether users' own code would miss fake items sent while nothing is held."""
+        from panes.policies.user import ActiveEviction
+
+        return any(isinstance(p, ActiveEviction) for p in self.machine.leaves())
+
+    def _before(self, group: Group, timers: list[TimeTrigger], row: dict[str, Any]) -> None:
+        """Fake items that go by the clock come in the order of their times; none is sent where nothing is held."""
+        if not timers:
+            return
+        if timers[0].spec.thread:
+            self._by_clock(timers, row[TIME], group.process_fake, group)
+        elif not group.size and not self._asks_for_fakes():
+            for timer in timers:
+                timer.skip(row[timer.column] - timer.limit)
+
+    def _by_clock(self, timers: list[TimeTrigger], time: int, send: Any, group: Group | None = None) -> None:
+        quiet = not self._asks_for_fakes()
+        while True:
+            due = min((t for t in timers if t.border <= time), key=lambda t: t.border, default=None)
+            if due is None:
+                return
+            held = group.size if group is not None else any(g.size for g in self.groups.values())
+            if not held and quiet:
+                for timer in timers:
+                    timer.skip(time)
+                return
+            border, due.border = due.border, due.border + due.spec.size
+            send(border, border)
+
+    def _closed(self) -> Closed:
+        found, self._found = self._found, []
+        slots, starts, stops, ends = np.array(found, np.int64).reshape(-1, 4).T.copy()
+        return Closed(slots, starts, stops, np.full(len(slots), ALWAYS), ends)
+
+    def advance(self, watermark: int) -> Closed:
+        if not self._thread:
+            return Closed.none()
+        if self.machine.central:
+            self._by_clock(time_triggers(self.grouped.triggers), watermark, self.grouped.process_fake)
+        else:
+            for group in self.groups.values():
+                self._by_clock(time_triggers(group.triggers), watermark, group.process_fake, group)
+        return self._closed()
+
+    def finish(self) -> Closed:
+        if self.machine.end:
+            self._found += [(g.key, g.head, g.tail, NEVER) for g in self.groups.values() if g.size]
+        return self._closed()
+
+    def needed(self, slots: int) -> Array:
+        out = np.full(slots, NEVER)
+        for group in self.groups.values():
+            out[group.key] = group.head
+        return out
+
+    def select(self, slots: Array) -> Interpreted:
+        part = copy(self)
+        part._found, part._first = [], {}
+        part.grouped = copy(self.grouped)
+        part.grouped._new_group = part._group
+        place = {int(s): i for i, s in enumerate(slots.tolist())}
+        part.grouped.groups, part.notes = {}, {}
+        for slot, group in self.groups.items():
+            if slot in place:
+                part._adopt(place[slot], self._state(group))
+        part.grouped.triggers, part.grouped.evictions = deepcopy((self.grouped.triggers, self.grouped.evictions))
+        part.grouped.rows = deque((place[slot], at) for slot, at in self.grouped.rows if slot in place)
+        part._settle()
+        return part
+
+    def _adopt(self, slot: int, state: Any) -> None:
+        triggers, evictions, head, tail, self.notes[slot] = deepcopy(state)
+        group = Group(slot, triggers, evictions, self._emit)
+        group.head, group.tail = head, tail
+        self.groups[slot] = group
+
+    def _state(self, group: Group) -> tuple[Any, ...]:
+        return group.triggers, group.evictions, group.head, group.tail, self.notes[group.key]
+
+    def _settle(self) -> None:
+        """The active ones of the centre are those that were copied."""
+        grouped = self.grouped
+        grouped.active_triggers = tuple(t for t in grouped.triggers if t.active)
+        grouped.active_evictions = tuple(e for e in grouped.evictions if e.active)
+
+    def put(self, slots: Array, part: Running) -> None:
+        assert isinstance(part, Interpreted)
+        for i, slot in enumerate(slots.tolist()):
+            if i in part.groups:
+                self._adopt(slot, part._state(part.groups[i]))
+
+    def dump(self, slots: Array) -> dict[str, pa.Table]:
+        mine = [s for s in self.groups if s in set(slots.tolist())]
+        if self.machine.central and mine and len(mine) < len(self.groups):
+            raise QueryError("central policies have state that belongs to all keys: snapshot all key groups at once")
+        grouped = self.grouped
+        centre = pickle.dumps((grouped.triggers, grouped.evictions, list(grouped.rows)))
+        states = [pickle.dumps(self._state(self.groups[s])) for s in mine]
+        return {
+            "keys": pa.table({"slot": pa.array(mine, pa.int64()), "state.pickled": pa.array(states, pa.binary())}),
+            "centre": pa.table({"state.pickled": pa.array([centre], pa.binary())}),
+        }
+
+    def load(self, tables: Mapping[str, pa.Table], slot_map: Array) -> None:
+        keys = tables["keys"]
+        if not keys.num_rows:
+            return
+        for slot, state in zip(keys["slot"].to_pylist(), keys["state.pickled"].to_pylist()):
+            self._adopt(int(slot_map[slot]), pickle.loads(state))
+        grouped = self.grouped
+        triggers, evictions, rows = pickle.loads(tables["centre"]["state.pickled"][0].as_py())
+        grouped.triggers, grouped.evictions = triggers, evictions
+        grouped.rows.extend((int(slot_map[slot]), position) for slot, position in rows)
+        self._settle()
+
+    @property
+    def nbytes(self) -> int:
+        return 256 * len(self.groups)
+
+    @property
+    def plan(self) -> str:
+        return PLANS[self.cutter.plan]

@@ -1,0 +1,160 @@
+"""The state of a columnar window as arrays: subwindows, tuples, queues. Grows before a push, shrinks after it.
+
+Queues (what is due, which partition goes next) can be made anew from the subwindows, so snapshots hold none.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from panes.policies.library import fields as k
+from panes.policies.library.tuple_store import TupleStore, grown
+
+Array = np.ndarray
+#: So many dead tuples, slots or queue entries may lie around before anybody looks, beside as many as are in use.
+SPARE = 1 << 16
+
+
+def _lines(fields: int) -> Array:
+    return np.empty((0, fields), np.int64)
+
+
+@dataclass
+class Arrays:
+    """Everything that the compiled loop reads and writes (fields: fields.py)."""
+
+    config: Array
+    tuples: TupleStore
+    evict_values: Array  # attribute of each tuple; empty if no policy reads one
+    trigger_values: Array
+    subs: Array = field(default_factory=lambda: _lines(k.S_FIELDS))
+    rows: Array = field(default_factory=lambda: _lines(k.R_FIELDS))
+    due: Array = field(default_factory=lambda: _lines(4))
+    rarest: Array = field(default_factory=lambda: _lines(4))
+    g: Array = field(default_factory=lambda: np.zeros(k.G_FIELDS, np.int64))
+    n: int = 0  # slots
+    used: int = 0  # slots in use at the last look
+
+    def __post_init__(self) -> None:
+        self.g[[k.G_FIRST, k.G_LAST, k.G_BAD]] = k.NEVER
+        self.bases = np.empty(0, self.trigger_values.dtype)
+        self.last_evict = np.empty(0, self.evict_values.dtype)
+        self.last_trigger = np.empty(0, self.trigger_values.dtype)
+
+    @property
+    def nbytes(self) -> int:
+        mine = (self.subs, self.rows, self.due, self.rarest, self.evict_values, self.trigger_values, self.bases,
+                self.last_evict, self.last_trigger)  # fmt: skip
+        return sum(a.nbytes for a in mine) + self.tuples.nbytes
+
+    def copy(self) -> Arrays:
+        """All of it again, but the tuples, which a push only adds to."""
+        twin = copy.copy(self)
+        for name in ("subs", "rows", "due", "rarest", "g", "bases", "last_evict", "last_trigger"):
+            setattr(twin, name, getattr(self, name).copy())
+        return twin
+
+    def room(self, slots: int, rows: int) -> None:
+        """Make room for so many slots in all and so many more tuples."""
+        before = len(self.subs)
+        self.subs = grown(self.subs, slots, k.NEVER)
+        fresh = self.subs[before:]
+        fresh[:, [k.S_ALIVE, k.S_SIZE, k.S_FIRST]] = 0
+        fresh[:, [k.S_EVICT_DUE, k.S_TRIGGER_DUE, k.S_PERIOD]] = k.NO_TIME
+        self.bases, self.last_evict, self.last_trigger = (
+            grown(a, len(self.subs)) for a in (self.bases, self.last_evict, self.last_trigger)
+        )
+        self.n = max(self.n, slots)
+        end = self.tuples.n + rows
+        self.rows = grown(self.rows, end)
+        if self.config[k.C_EVICT] == k.DELTA:
+            self.evict_values = grown(self.evict_values, end)
+        if self.config[k.C_TRIGGER] == k.DELTA:
+            self.trigger_values = grown(self.trigger_values, end)
+        self.due = grown(self.due, int(self.g[k.G_DUE]) + 3 * rows + 4)
+        self.rarest = grown(self.rarest, int(self.g[k.G_RAREST]) + rows + 4)
+
+    def shrink_tuples(self) -> None:
+        """Forget tuples that have left, if they may be many."""
+        if self.tuples.n > 2 * int(self.g[k.G_TUPLES]) + SPARE + self.n // 4:
+            self.compact_tuples()
+
+    def compact_tuples(self) -> None:
+        """Keep only the tuples in windows, those of one subwindow together."""
+        from panes.policies.library import view_kernels
+
+        held = np.flatnonzero(self.subs[: self.n, k.S_SIZE] > 0)
+        order = np.empty(int(self.g[k.G_TUPLES]), np.int64)
+        view_kernels.held_rows(held, self.subs, self.rows, order)
+        self.tuples.keep(order)
+        self.rows = self.rows[order]
+        if len(self.evict_values):
+            self.evict_values = self.evict_values[order]
+        if len(self.trigger_values):
+            self.trigger_values = self.trigger_values[order]
+        self.subs[: self.n, k.S_LAST] = k.NEVER
+        view_kernels.relink(held, self.subs, self.rows)
+
+    def many_idle(self) -> bool:
+        """Whether it pays to forget slots that nothing is known of any more."""
+        return self.n > self.used + self.used // 2 + SPARE
+
+    def used_slots(self) -> Array:
+        """Slots that something is known of."""
+        subs = self.subs[: self.n]
+        return np.flatnonzero((subs[:, k.S_ALIVE] == 1) | (subs[:, k.S_PERIOD] != k.NO_TIME))
+
+    def keep_slots(self, keep: Array) -> None:
+        """Forget all slots but these, which get the numbers 0, 1, ...; their tuples must be compact."""
+        self.subs, self.bases = self.subs[keep], self.bases[keep]
+        self.last_evict, self.last_trigger = self.last_evict[keep], self.last_trigger[keep]
+        self.n = self.used = len(keep)
+        self.make_queues()
+
+    def shrink_queues(self) -> None:
+        """Forget what no longer holds in the queues, if it may be much."""
+        live = int(self.g[k.G_LIVE])
+        if self.g[k.G_DUE] > 4 * self.n + SPARE or self.g[k.G_RAREST] > 2 * live + SPARE:
+            self.make_queues()
+
+    def make_queues(self) -> None:
+        """What is due, and the order in which partitions go, from what the subwindows know."""
+        subs, config = self.subs[: self.n], self.config
+        alive = np.flatnonzero(subs[:, k.S_ALIVE] == 1)
+        parts = []
+        if config[k.C_EVICT] == k.TIME:
+            parts.append((k.DUE_EVICT, alive, k.S_EVICT_DUE))
+            parts.append((k.DUE_FORGET, np.arange(self.n), k.S_PERIOD))
+        if config[k.C_TRIGGER] == k.TIME:
+            parts.append((k.DUE_TRIGGER, alive, k.S_TRIGGER_DUE))
+        entries = [_lines(4)]
+        for what, slots, column in parts:
+            slots = slots[subs[slots, column] != k.NO_TIME]
+            entries.append(
+                np.column_stack((subs[slots, column], np.full(len(slots), what), subs[slots, k.S_CREATED], slots))
+            )
+        self.due = _sorted(np.concatenate(entries))
+        self.g[k.G_DUE] = len(self.due)
+        self.g[[k.G_FIRST, k.G_LAST]] = k.NEVER
+        self.rarest, self.g[k.G_RAREST] = _lines(4), 0
+        if config[k.C_LIMIT] == k.NO_LIMIT:
+            return
+        if config[k.C_SELECT] == k.LFU and config[k.C_LIMIT] != k.AGE:
+            columns = (subs[alive, k.S_UPDATES], subs[alive, k.S_UPDATED], alive, np.zeros(len(alive), np.int64))
+            self.rarest = _sorted(np.column_stack(columns))
+            self.g[k.G_RAREST] = len(alive)
+            return
+        by_recency = config[k.C_SELECT] == k.LRU or config[k.C_LIMIT] == k.AGE
+        order = alive[np.argsort(subs[alive, k.S_UPDATED if by_recency else k.S_CREATED], kind="stable")]
+        if len(order):
+            subs[order, k.S_BEFORE] = np.concatenate(([k.NEVER], order[:-1]))
+            subs[order, k.S_AFTER] = np.concatenate((order[1:], [k.NEVER]))
+            self.g[k.G_FIRST], self.g[k.G_LAST] = order[0], order[-1]
+
+
+def _sorted(entries: Array) -> Array:
+    """A sorted list is a heap."""
+    return entries[np.lexsort((entries[:, 2], entries[:, 1], entries[:, 0]))]

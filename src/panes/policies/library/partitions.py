@@ -1,0 +1,188 @@
+"""The subwindows of a window, by key, and which of them go when there are too many or they are too old.
+
+Checked when tuples arrive, never by the clock. Age is checked before a tuple is put in (so what happens to one key
+does not depend on other keys), numbers are checked after that. The subwindow of the arriving tuple is never selected.
+A subwindow is updated by tuples that come to it, not by those that leave.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import OrderedDict
+from collections.abc import Generator, Hashable
+from typing import Any
+
+from panes.errors import DataError
+from panes.policies.library.events import Handlers
+from panes.policies.library.specs import PartitionAge, PartitionCount, PartitionPolicy, TupleCount
+from panes.policies.library.subwindow import Subwindow
+
+
+class Candidate:
+    """A subwindow that a handler of `partition_select` may choose."""
+
+    __slots__ = ("_sub", "marked")
+
+    def __init__(self, sub: Subwindow) -> None:
+        self._sub = sub
+        self.marked = False
+
+    @property
+    def key(self) -> Hashable:
+        return self._sub.key
+
+    @property
+    def content(self) -> Any:
+        return content_of(self._sub)
+
+    @property
+    def size(self) -> int:
+        return self._sub.size
+
+    def mark(self) -> None:
+        """This subwindow shall go."""
+        self.marked = True
+
+
+def content_of(sub: Subwindow) -> Any:
+    """The tuples, oldest first, or the summarizer that stands for them."""
+    return tuple(sub.tuples) if sub.summarizer is None else sub.summarizer
+
+
+class Partitions:
+    """All subwindows, in the order that the selection needs."""
+
+    def __init__(self, policy: PartitionPolicy | None, select: str, handlers: Handlers) -> None:
+        self.subs: OrderedDict[Hashable, Subwindow] = OrderedDict()
+        self.tuples = 0  # in all subwindows
+        self.updates = 0  # numbers creations and updates in the order in which they happen
+        self._policy = policy
+        self._select = select
+        self._handlers = handlers
+        self._by_recency = isinstance(policy, PartitionAge) or (policy is not None and select == "lru")
+        # lfu: one entry (updates, number of the last one, key) per subwindow, perhaps of an earlier state of it
+        self._rarest: list[tuple[int, int, Hashable]] | None = None
+        if select == "lfu" and policy is not None and not isinstance(policy, PartitionAge):
+            self._rarest = []
+
+    def create(self, key: Hashable, now: int) -> Subwindow:
+        self.updates += 1
+        sub = self.subs[key] = Subwindow(key, self.updates, now)
+        if self._rarest is not None:
+            heapq.heappush(self._rarest, (0, sub.updated, key))
+            if len(self._rarest) > 2 * len(self.subs) + 64:  # entries of subwindows that are gone
+                self._tidy_rarest()
+        return sub
+
+    def updated(self, sub: Subwindow, now: int) -> None:
+        """A tuple has come to it."""
+        self.updates += 1
+        sub.updated = self.updates
+        sub.updates += 1
+        sub.updated_at = now
+        if self._by_recency:
+            self.subs.move_to_end(sub.key)
+
+    def restore(self, subs: list[Subwindow], updates: int) -> None:
+        """Take in the subwindows of a snapshot."""
+        for sub in sorted(subs, key=lambda s: s.updated if self._by_recency else s.created):
+            self.subs[sub.key] = sub
+        self.tuples = sum(sub.size for sub in subs)
+        self.updates = updates
+        self._tidy_rarest()
+
+    def _tidy_rarest(self) -> None:
+        """One entry per subwindow there is."""
+        if self._rarest is not None:
+            self._rarest = [(s.updates, s.updated, s.key) for s in self.subs.values()]
+            heapq.heapify(self._rarest)
+
+    def remove(self, sub: Subwindow) -> None:
+        sub.alive = False
+        self.tuples -= sub.size
+        del self.subs[sub.key]
+
+    def evict_aged(self, now: int) -> None:
+        """Before a tuple is put in: drop what was not updated for too long."""
+        if not isinstance(self._policy, PartitionAge):
+            return
+        aged = []
+        for sub in self.subs.values():
+            if now - sub.updated_at <= self._policy.us:
+                break
+            aged.append(sub)
+        self._evict(aged)
+
+    def evict_excess(self, current: Subwindow) -> None:
+        """After a tuple was put into `current`: drop what is too much."""
+        if isinstance(self._policy, PartitionCount) and len(self.subs) > self._policy.most:
+            self._evict_until(current, len(self.subs) - self._policy.most, 0)
+        elif isinstance(self._policy, TupleCount) and self.tuples > self._policy.most:
+            self._evict_until(current, 0, self.tuples - self._policy.most)
+
+    def _evict_until(self, current: Subwindow, subwindows: int, tuples: int) -> None:
+        """Drop at least so many subwindows with at least so many tuples, or all but the current one."""
+        victims: list[Subwindow] = []
+        selected = self._selected(current)
+        while subwindows > 0 or tuples > 0:
+            chosen = next(selected, None)
+            if chosen is None:
+                break
+            victims += chosen
+            subwindows -= len(chosen)
+            tuples -= sum(sub.size for sub in chosen)
+        selected.close()
+        self._evict(victims)
+
+    def _selected(self, current: Subwindow) -> Generator[list[Subwindow], None, None]:
+        """Subwindows in the order in which they shall go; those of one list go together."""
+        if self._select == "user":
+            yield from self._selected_by_user(current)
+        elif self._rarest is not None:
+            yield from self._selected_by_frequency(current)
+        else:  # "lru" and "oldest": the order of the map
+            yield from ([sub] for sub in self.subs.values() if sub is not current)
+
+    def _selected_by_frequency(self, current: Subwindow) -> Generator[list[Subwindow], None, None]:
+        """The least frequently updated first; of those, the least recently updated."""
+        heap = self._rarest
+        assert heap is not None
+        aside = []
+        try:
+            while heap:
+                updates, updated, key = entry = heapq.heappop(heap)
+                sub = self.subs.get(key)
+                if sub is None or sub.created > updated:
+                    continue  # gone since; if it was created again, that has an entry of its own
+                if (sub.updates, sub.updated) != (updates, updated):
+                    heapq.heappush(heap, (sub.updates, sub.updated, key))
+                elif sub is current:
+                    aside.append(entry)
+                else:
+                    yield [sub]
+        finally:
+            for entry in aside:
+                heapq.heappush(heap, entry)
+
+    def _selected_by_user(self, current: Subwindow) -> Generator[list[Subwindow], None, None]:
+        gone: set[Hashable] = set()
+        while len(gone) + 1 < len(self.subs):
+            left = [Candidate(s) for s in self.subs.values() if s is not current and s.key not in gone]
+            for handler in self._handlers.partition_select:
+                handler(iter(left))
+            marked = [c._sub for c in left if c.marked]
+            if not marked:
+                raise DataError(
+                    f"partition_select marked none of {len(left)} subwindows though {self._policy!r} asks for one, "
+                    f"at the tuple of key {current.key!r}; register a handler that marks at least one"
+                )
+            gone.update(sub.key for sub in marked)
+            yield marked
+
+    def _evict(self, victims: list[Subwindow]) -> None:
+        if not victims:
+            return
+        for handler in self._handlers.partition_evict:
+            handler(iter([(sub.key, content_of(sub)) for sub in victims]))
+        for sub in victims:
+            self.remove(sub)

@@ -1,0 +1,157 @@
+"""Sliding windows: the newest tuples stay, the oldest leave, and a trigger of its own says when to process.
+
+`trigger` is called for partial windows too; `initial_full` comes once per subwindow, before the first trigger of a
+full one, so that an operator can tell them apart (`is_full`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, Literal
+
+from panes.errors import QueryError
+from panes.policies.clock import Clock
+from panes.policies.library import order
+from panes.policies.library.deadlines import EVICT, TRIGGER
+from panes.policies.library.evictions import TimeEviction, eviction
+from panes.policies.library.specs import Count, Delta, PartitionPolicy, Policy, Select, Time
+from panes.policies.library.subwindow import NEVER, Subwindow
+from panes.policies.library.triggers import TimeTrigger, trigger
+from panes.policies.library.window import Window
+
+
+class SlidingWindow(Window):
+    """Keep the newest, process by a trigger.
+
+    >>> from panes.policies.library import SlidingWindow, count
+    >>> window = SlidingWindow(evict=count(2), trigger=count(1))
+    >>> window.on("trigger", lambda key, w: print(w.content(key)))
+    >>> for row in "abc":
+    ...     window.insert(row)
+    ('a',)
+    ('a', 'b')
+    ('b', 'c')
+    """
+
+    kind: Literal["tumbling", "sliding"] = "sliding"
+
+    def __init__(
+        self,
+        *,
+        evict: Policy,
+        trigger: Policy,
+        partitioned: bool = False,
+        partition_evict: PartitionPolicy | None = None,
+        select: Select = "lru",
+        clock: Clock | None = None,
+        summarizer: None = None,
+    ) -> None:
+        if not isinstance(evict, (Count, Delta, Time)):
+            raise QueryError(f"evict={evict!r}: a sliding window evicts by count(), delta() or time()")
+        if not isinstance(trigger, (Count, Delta, Time)):
+            raise QueryError(f"trigger={trigger!r}: a sliding window is processed by count(), delta() or time()")
+        if isinstance(trigger, Count) and trigger.n == 0:
+            raise QueryError("trigger=count(0): a window is processed every so many tuples, at least 1")
+        if summarizer is not None:
+            raise QueryError(f"summarizer={summarizer!r}: only tumbling windows have them, tuples leave a sliding one")
+        super().__init__(
+            timed=isinstance(evict, Time) or isinstance(trigger, Time),
+            partitioned=partitioned,
+            partition_evict=partition_evict,
+            select=select,
+            clock=clock,
+        )
+        self.evict = evict
+        self.trigger = trigger
+        self._eviction = eviction(evict)
+        self._trigger = _trigger(trigger)
+        self._steps: tuple[Callable[[Subwindow, Any, tuple[Any, Any], int], None], ...] = tuple(
+            getattr(self, f"_step_{step}") for step in order.SLIDING[evict.kind, trigger.kind]
+        )
+
+    def is_full(self, key: Hashable = None) -> bool:
+        """Whether the subwindow has ever been full; until then, triggers see a partial window."""
+        sub = self._partitions.subs.get(key)
+        return sub is not None and sub.full
+
+    def _read(self, row: Any, sub: Subwindow | None) -> tuple[Any, Any]:
+        return self._eviction.read(row, sub), self._trigger.read(row, sub)
+
+    def _opened(self, sub: Subwindow, now: int) -> None:
+        if isinstance(self._trigger, TimeTrigger):
+            sub.trigger_due = now + self._trigger.us
+            self._await(sub.trigger_due, TRIGGER, sub)
+
+    def _arrive(self, sub: Subwindow, row: Any, values: tuple[Any, Any], now: int) -> None:
+        if not sub.full and self._eviction.full_before(sub, values[0]):
+            self._fill(sub)
+        for step in self._steps:
+            step(sub, row, values, now)
+
+    def _step_evict(self, sub: Subwindow, row: Any, values: tuple[Any, Any], now: int) -> None:
+        while self._eviction.evicts(sub, values[0]):
+            self._evict_oldest(sub)
+
+    def _step_insert(self, sub: Subwindow, row: Any, values: tuple[Any, Any], now: int) -> None:
+        if self._eviction.keeps:
+            for handler in self._handlers.before_insert:
+                handler(row, sub.key, self)
+            sub.tuples.append(row)
+            sub.size += 1
+            self._partitions.tuples += 1
+            self._eviction.inserted(sub, values[0], now)
+            if sub.evict_due == NEVER:
+                self._await_eviction(sub)
+            for handler in self._handlers.after_insert:
+                handler(row, sub.key, self)
+        if not sub.full and self._eviction.full_after(sub):
+            self._fill(sub)
+
+    def _step_trigger(self, sub: Subwindow, row: Any, values: tuple[Any, Any], now: int) -> None:
+        if self._trigger.fires(sub, values[1]):
+            self._process(sub)
+
+    def _process(self, sub: Subwindow) -> None:
+        for handler in self._handlers.trigger:
+            handler(sub.key, self)
+
+    def _fill(self, sub: Subwindow) -> None:
+        sub.full = True
+        for handler in self._handlers.initial_full:
+            handler(sub.key, self)
+
+    def _evict_oldest(self, sub: Subwindow) -> None:
+        row = sub.tuples[0]
+        for handler in self._handlers.before_evict:
+            handler(row, sub.key, self)
+        sub.tuples.popleft()
+        sub.size -= 1
+        self._partitions.tuples -= 1
+        self._eviction.evicted(sub)
+        for handler in self._handlers.after_evict:
+            handler(row, sub.key, self)
+
+    def _await_eviction(self, sub: Subwindow) -> None:
+        if isinstance(self._eviction, TimeEviction):
+            sub.evict_due = self._eviction.due(sub)
+            if sub.evict_due != NEVER:
+                self._await(sub.evict_due, EVICT, sub)
+
+    def _due(self, due: int, what: int, sub: Subwindow) -> None:
+        if not sub.alive:
+            return
+        if what == TRIGGER and isinstance(self._trigger, TimeTrigger):
+            # From when it was due, not from now: a period that was missed is made up for.
+            sub.trigger_due = due + self._trigger.us
+            self._await(sub.trigger_due, TRIGGER, sub)
+            self._process(sub)
+            return
+        if not sub.full:
+            self._fill(sub)
+        while self._eviction.evicts(sub, due):
+            self._evict_oldest(sub)
+        self._await_eviction(sub)
+
+
+#: The class has an argument of this name.
+_trigger = trigger

@@ -1,0 +1,168 @@
+"""The policies of the window library as small frozen values, checked when they are written.
+
+`count(n)`, `delta(attribute, d)`, `time(size)` and `punct()` say when a window is full or processed;
+`partition_count(r)`, `tuple_count(r)` and `partition_age(size)` bound a partitioned window. Time is in microseconds;
+sizes of time may be written as durations ("10 s").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, ClassVar, Literal
+
+from panes.errors import QueryError
+from panes.units import Calendar, Duration, TimeDomain, is_number, parse_duration
+
+Select = Literal["lru", "lfu", "oldest", "user"]
+SELECTS: tuple[str, ...] = ("lru", "lfu", "oldest", "user")
+
+#: Numbers are microseconds, as everywhere in policies.
+_TIME = TimeDomain("us", integer=True)
+
+
+@dataclass(frozen=True)
+class Count:
+    """A number of tuples."""
+
+    kind: ClassVar[str] = "count"
+    n: int
+
+    def __repr__(self) -> str:
+        return f"count({self.n})"
+
+
+@dataclass(frozen=True)
+class Delta:
+    """A difference of an attribute that never decreases: a number, or microseconds between points in time."""
+
+    kind: ClassVar[str] = "delta"
+    attribute: str | Callable[[Any], Any]
+    delta: float
+
+    def __repr__(self) -> str:
+        return f"delta({self.attribute!r}, {self.delta})"
+
+
+@dataclass(frozen=True)
+class Time:
+    """A span of the clock's time, in microseconds."""
+
+    kind: ClassVar[str] = "time"
+    us: int
+
+    def __repr__(self) -> str:
+        return f"time({str(Duration(self.us * 1000))!r})"
+
+
+@dataclass(frozen=True)
+class Punct:
+    """Window punctuations of the stream."""
+
+    kind: ClassVar[str] = "punct"
+
+    def __repr__(self) -> str:
+        return "punct()"
+
+
+@dataclass(frozen=True)
+class PartitionCount:
+    """At most so many subwindows."""
+
+    kind: ClassVar[str] = "partition_count"
+    most: int
+
+    def __repr__(self) -> str:
+        return f"partition_count({self.most})"
+
+
+@dataclass(frozen=True)
+class TupleCount:
+    """At most so many tuples in all subwindows together."""
+
+    kind: ClassVar[str] = "tuple_count"
+    most: int
+
+    def __repr__(self) -> str:
+        return f"tuple_count({self.most})"
+
+
+@dataclass(frozen=True)
+class PartitionAge:
+    """No subwindow that was not modified for longer than this, in microseconds."""
+
+    kind: ClassVar[str] = "partition_age"
+    us: int
+
+    def __repr__(self) -> str:
+        return f"partition_age({str(Duration(self.us * 1000))!r})"
+
+
+Policy = Count | Delta | Time | Punct
+PartitionPolicy = PartitionCount | TupleCount | PartitionAge
+
+
+def count(n: int) -> Count:
+    """So many tuples. As the eviction of a sliding window, `count(0)` keeps none at all."""
+    return Count(_whole(n, "count", "n", least=0))
+
+
+def delta(attribute: str | Callable[[Any], Any], delta: float | str | timedelta) -> Delta:
+    """A difference of an attribute (its name, or a function of the tuple) greater than `delta`.
+
+    Attributes that are points in time differ in microseconds: `delta("ts", "10 s")`.
+    """
+    if not (isinstance(attribute, str) and attribute) and not callable(attribute):
+        raise QueryError(f"delta(attribute={attribute!r}): an attribute is a name, or a function of the tuple")
+    if isinstance(delta, (str, timedelta)):
+        return Delta(attribute, _microseconds(delta, "delta", "delta", least=0))
+    if not is_number(delta) or not 0 <= delta < float("inf"):
+        raise QueryError(f"delta(delta={delta!r}): a difference must be a number, zero or more")
+    return Delta(attribute, delta)
+
+
+def time(size: int | str | timedelta) -> Time:
+    """So much time of the window's clock: a duration ("10 s"), or microseconds."""
+    return Time(_microseconds(size, "time", "size", least=1))
+
+
+def punct() -> Punct:
+    """Where the stream says that a window ends. Only tumbling windows can be punctuated."""
+    return Punct()
+
+
+def partition_count(most: int) -> PartitionCount:
+    """Evict a subwindow when there are more than `most`."""
+    return PartitionCount(_whole(most, "partition_count", "most", least=1))
+
+
+def tuple_count(most: int) -> TupleCount:
+    """Evict subwindows while all of them together hold more than `most` tuples."""
+    return TupleCount(_whole(most, "tuple_count", "most", least=1))
+
+
+def partition_age(size: int | str | timedelta) -> PartitionAge:
+    """Drop subwindows that no tuple came to for longer than this: a duration ("1 h"), or microseconds."""
+    return PartitionAge(_microseconds(size, "partition_age", "size", least=1))
+
+
+def _whole(value: Any, policy: str, argument: str, *, least: int) -> int:
+    if not is_number(value) or value != value or abs(value) > 2**62 or int(value) != value:
+        raise QueryError(f"{policy}({argument}={value!r}): must be a whole number, it counts")
+    if value < least:
+        raise QueryError(f"{policy}({argument}={value!r}): must be at least {least}, a window can't hold fewer")
+    return int(value)
+
+
+def _microseconds(size: Any, policy: str, argument: str, *, least: int) -> int:
+    argument = f"{policy}({argument})"
+    if isinstance(size, (str, timedelta)):
+        parsed = parse_duration(size, argument=argument)
+        if isinstance(parsed, Calendar):
+            raise QueryError(f"{argument}={size!r}: months and years vary in length, a clock can't count them")
+        size = parsed
+    us = _TIME.ticks(size, argument=argument, positive=False)
+    if us < least:
+        raise QueryError(f"{argument}={size!r} must be {'positive' if least else 'zero or more'}")
+    return us

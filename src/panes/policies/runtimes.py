@@ -1,0 +1,365 @@
+"""Policies at work in Python, one row at a time: the built-in ones, and a shell around those that users write.
+
+In flow the values of specs.py (units resolved) and objects of users; out flow `RunningTrigger`s and `RunningEviction`s
+with the state of one key. What users' code returns is checked here, so that nonsense stops with the policy and the
+row named.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from panes.errors import DataError
+from panes.policies.distances import COSINE, EUCLIDEAN, cosine, euclidean
+from panes.policies.specs import (
+    MOST,
+    Active,
+    Count,
+    Delta,
+    Evictions,
+    Punctuation,
+    Time,
+    Triggers,
+    Tumble,
+    leaves,
+)
+from panes.policies.user import TIME, ActiveEviction, ActiveTrigger, Eviction, Trigger
+
+
+class RunningTrigger:
+    """A trigger with the state of one key."""
+
+    active = False
+
+    def notify(self, row: Any) -> bool:
+        raise NotImplementedError
+
+    def before(self, row: Any) -> Iterable[tuple[Any, int | None]]:
+        """Fake items to send before a row, with the event time of their results; None: that of the row."""
+        return ()
+
+
+class RunningEviction:
+    """An eviction with the state of one key."""
+
+    active = False
+    #: lets all rows go after the result of a fake item, not before
+    clears = False
+
+    def notify(self, row: Any, triggered: bool, size: int) -> int:
+        raise NotImplementedError
+
+    def notify_fake(self, fake: Any, size: int) -> int:
+        raise NotImplementedError
+
+
+class CountTrigger(RunningTrigger):
+    def __init__(self, spec: Count) -> None:
+        self.most, self.counter = spec.size, spec.start or 0
+
+    def notify(self, row: Any) -> bool:
+        if self.counter >= self.most:
+            self.counter = 1
+            return True
+        self.counter += 1
+        return False
+
+
+class CountEviction(RunningEviction):
+    def __init__(self, spec: Count, resync: bool) -> None:
+        self.most, self.delete, self.counter, self.resync = spec.size, spec.delete or 1, spec.start or 0, resync
+
+    def notify(self, row: Any, triggered: bool, size: int) -> int:
+        if self.resync:
+            self.counter = min(self.counter, size)
+        if self.counter >= self.most:
+            self.counter = max(0, self.counter - self.delete) + 1
+            return self.delete
+        self.counter += 1
+        return 0
+
+
+class TimeTrigger(RunningTrigger):
+    """`border` is the next one that has not been given."""
+
+    def __init__(self, spec: Time) -> None:
+        self.spec, self.column = spec, TIME if spec.on is None else spec.on
+        self.active = spec.active
+        self.border = spec.start + spec.delay + spec.size
+        self.limit = 1 if spec.border_on_row else 0
+
+    def before(self, row: Any) -> Iterable[tuple[Any, int | None]]:
+        for border in self.until(row[self.column] - self.limit):
+            yield border, border if self.spec.on is None else None
+
+    def until(self, moment: int) -> Iterable[int]:
+        """Borders up to a moment, each given once whoever asks first."""
+        while self.border <= moment:
+            border, self.border = self.border, self.border + self.spec.size
+            yield border
+
+    def skip(self, moment: int) -> None:
+        """Borders up to a moment give nothing."""
+        if self.border <= moment:
+            self.border += ((moment - self.border) // self.spec.size + 1) * self.spec.size
+
+    def notify(self, row: Any) -> bool:
+        if self.active and not self.limit:
+            return False
+        now = row[self.column]
+        fires = bool(self.border <= now)
+        self.skip(now)
+        return fires
+
+
+class TimeEviction(RunningEviction):
+    def __init__(self, spec: Time) -> None:
+        self.size, self.column, self.active = spec.size, TIME if spec.on is None else spec.on, spec.active
+        self.queue: deque[int] = deque()
+
+    def notify(self, row: Any, triggered: bool, size: int) -> int:
+        now = row[self.column]
+        n = self._older(now - self.size, size)
+        self.queue.append(now)
+        return n
+
+    def notify_fake(self, fake: Any, size: int) -> int:
+        now = fake[self.column] if isinstance(fake, dict) else fake
+        if isinstance(now, bool) or not isinstance(now, int | np.integer):
+            raise DataError(f"time({self.size}) was sent the fake item {fake!r}: it needs a time, a whole number")
+        return self._older(now - self.size, size)
+
+    def _older(self, than: int, size: int) -> int:
+        queue, n = self.queue, 0
+        while len(queue) > size:
+            queue.popleft()
+        while queue and queue[0] < than:
+            queue.popleft()
+            n += 1
+        return n
+
+
+class DeltaTrigger(RunningTrigger):
+    def __init__(self, spec: Delta) -> None:
+        self.spec, self.last = spec, spec.start
+
+    def notify(self, row: Any) -> bool:
+        now = numbers(row, self.spec.on)
+        if self.last is None:
+            self.last = None if any(v != v for v in now) else now
+            return False
+        if distance(self.spec, self.last, now) > self.spec.threshold:
+            self.last = now
+            return True
+        return False
+
+
+class DeltaEviction(RunningEviction):
+    def __init__(self, spec: Delta) -> None:
+        self.spec = spec
+        self.queue: deque[tuple[float, ...]] = deque()
+
+    def notify(self, row: Any, triggered: bool, size: int) -> int:
+        now, queue, n = numbers(row, self.spec.on), self.queue, 0
+        while len(queue) > size:
+            queue.popleft()
+        while queue and distance(self.spec, queue[0], now) > self.spec.threshold:
+            queue.popleft()
+            n += 1
+        queue.append(now)
+        return n
+
+
+class Match(RunningTrigger, RunningEviction):  # type: ignore[misc]
+    """Punctuation in both roles."""
+
+    def __init__(self, spec: Punctuation) -> None:
+        self.pairs = tuple(zip(spec.on, spec.wanted))
+
+    def _matches(self, row: Any) -> bool:
+        return all(row[column] is not None and bool(row[column] == wanted) for column, wanted in self.pairs)
+
+
+class MatchTrigger(Match):
+    def notify(self, row: Any) -> bool:  # type: ignore[override]
+        return self._matches(row)
+
+
+class MatchEviction(Match):
+    def notify(self, row: Any, triggered: bool, size: int) -> int:  # type: ignore[override]
+        return size if self._matches(row) else 0
+
+
+class TumbleEviction(RunningEviction):
+    def notify(self, row: Any, triggered: bool, size: int) -> int:
+        return size if triggered else 0
+
+
+class ActiveWrapper(RunningEviction):
+    active = True
+
+    def __init__(self, inner: RunningEviction) -> None:
+        self.inner = inner
+        self.clears = isinstance(inner, TumbleEviction)
+
+    def notify(self, row: Any, triggered: bool, size: int) -> int:
+        return self.inner.notify(row, triggered, size)
+
+    def notify_fake(self, fake: Any, size: int) -> int:
+        return self.inner.notify(fake, True, size)
+
+
+class ManyTriggers(RunningTrigger):
+    active = True
+
+    def __init__(self, rule: str, nested: Sequence[RunningTrigger]) -> None:
+        self.rule, self.nested = rule, tuple(nested)
+
+    def notify(self, row: Any) -> bool:
+        fired = [trigger.notify(row) for trigger in self.nested]
+        if self.rule == "any_of":
+            return any(fired)
+        return all(fired) if self.rule == "all_of" else sum(fired) == 1
+
+    def before(self, row: Any) -> Iterable[tuple[Any, int | None]]:
+        for trigger in self.nested:
+            if trigger.active:
+                yield from trigger.before(row)
+
+
+RULES: dict[str, Callable[[list[int]], int]] = {
+    "largest": lambda said: max(said, default=0),
+    "smallest": lambda said: min(said, default=MOST),
+    "total": sum,
+    "first_of": lambda said: next((n for n in said if n > 0), 0),
+}
+
+
+class ManyEvictions(RunningEviction):
+    active = True
+
+    def __init__(self, rule: str, nested: Sequence[RunningEviction]) -> None:
+        self.nested, self.rule = tuple(nested), rule
+
+    def notify(self, row: Any, triggered: bool, size: int) -> int:
+        return RULES[self.rule]([e.notify(row, triggered, size) for e in self.nested])
+
+    def notify_fake(self, fake: Any, size: int) -> int:
+        return RULES[self.rule]([e.notify_fake(fake, size) for e in self.nested if e.active])
+
+
+class UserTrigger(RunningTrigger):
+    def __init__(self, policy: Trigger) -> None:
+        self.policy = policy
+        self.active = isinstance(policy, ActiveTrigger)
+
+    def notify(self, row: Any) -> bool:
+        said = self.policy.notify(row)
+        if said is not True and said is not False and not isinstance(said, np.bool_):
+            raise DataError(
+                f"{self.policy!r}.notify returned {said!r} at the row {_shown(row)}: it must be True or False"
+            )
+        return bool(said)
+
+    def before(self, row: Any) -> Iterable[tuple[Any, int | None]]:
+        assert isinstance(self.policy, ActiveTrigger)
+        fakes = self.policy.before(row)
+        if not isinstance(fakes, Iterable) or isinstance(fakes, str | bytes):
+            raise DataError(
+                f"{self.policy!r}.before returned {fakes!r} at the row {_shown(row)}: it must be a list of fake items"
+            )
+        return ((fake, None) for fake in fakes)
+
+
+class UserEviction(RunningEviction):
+    def __init__(self, policy: Eviction) -> None:
+        self.policy = policy
+        self.active = isinstance(policy, ActiveEviction)
+
+    def notify(self, row: Any, triggered: bool, size: int) -> int:
+        said = self.policy.notify(row, triggered, size)
+        if type(said) is int and said >= 0:
+            return said
+        return self._number(said, "notify", row)
+
+    def notify_fake(self, fake: Any, size: int) -> int:
+        assert isinstance(self.policy, ActiveEviction)
+        return self._number(self.policy.notify_fake(fake, size), "notify_fake", fake)
+
+    def _number(self, said: Any, method: str, item: Any) -> int:
+        if isinstance(said, bool | np.bool_) or not isinstance(said, int | np.integer) or said < 0:
+            raise DataError(
+                f"{self.policy!r}.{method} returned {said!r} at {_shown(item)}: it must be a number of rows, 0 or more"
+            )
+        return int(said)
+
+
+def running_trigger(policy: Any) -> RunningTrigger:
+    """A trigger at work, in its first state."""
+    if isinstance(policy, Triggers):
+        return ManyTriggers(policy.rule, [running_trigger(p) for p in policy.nested])
+    if isinstance(policy, Trigger):
+        return UserTrigger(policy.clone())
+    made = {Count: CountTrigger, Time: TimeTrigger, Delta: DeltaTrigger, Punctuation: MatchTrigger}
+    return made[type(policy)](policy)
+
+
+def running_eviction(policy: Any, *, several: bool, wrapped: bool = False) -> RunningEviction:
+    """An eviction at work; `several`: other evictions may remove rows, which it must notice."""
+    if isinstance(policy, Evictions):
+        return ManyEvictions(policy.rule, [running_eviction(p, several=several) for p in policy.nested])
+    if isinstance(policy, Active):
+        return ActiveWrapper(running_eviction(policy.eviction, several=several, wrapped=True))
+    if isinstance(policy, Eviction):
+        return UserEviction(policy.clone())
+    if isinstance(policy, Count):
+        return CountEviction(policy, several or wrapped)
+    if isinstance(policy, Tumble):
+        return TumbleEviction()
+    made = {Time: TimeEviction, Delta: DeltaEviction, Punctuation: MatchEviction}
+    return made[type(policy)](policy)
+
+
+def running_evictions(policies: Sequence[Any], *, others: bool = False) -> list[RunningEviction]:
+    """All evictions of one side; `others`: the other side has some too."""
+    several = others or sum(len(list(leaves(p))) for p in policies) > 1
+    return [running_eviction(p, several=several) for p in policies]
+
+
+def numbers(row: Any, columns: Sequence[str]) -> tuple[float, ...]:
+    """What delta policies compare; null is NaN."""
+    return tuple(np.nan if row[c] is None else float(row[c]) for c in columns)
+
+
+def time_triggers(triggers: Iterable[RunningTrigger]) -> list[TimeTrigger]:
+    """The active time triggers among them, nested ones too, in order."""
+    found: list[TimeTrigger] = []
+    for trigger in triggers:
+        if isinstance(trigger, ManyTriggers):
+            found += time_triggers(trigger.nested)
+        elif isinstance(trigger, TimeTrigger) and trigger.active:
+            found.append(trigger)
+    return found
+
+
+def distance(spec: Delta, old: Any, new: Any) -> float:
+    """How far `new` is from `old`, as the policy measures it."""
+    if spec.function == EUCLIDEAN:
+        return euclidean(old, new)
+    if spec.function == COSINE:
+        return cosine(old, new)
+    said = spec.function(old, new)
+    if isinstance(said, bool) or not isinstance(said, int | float | np.number):
+        raise DataError(f"{spec!r}: the function returned {said!r} for {old} and {new}: it must be a number")
+    return float(said)
+
+
+def _shown(item: Any) -> str:
+    if isinstance(item, dict):
+        return "{" + ", ".join(f"{k}: {v!r}" for k, v in islice(item.items(), 8)) + "}"
+    return f"the fake item {item!r}"

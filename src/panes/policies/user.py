@@ -1,0 +1,70 @@
+"""Policies that users write: four small base classes, one per kind (SPEC P-06..P-09, P-40).
+
+A policy is an object with state of its own. The object given to `pn.policy` stays as it is: each key works with a
+`clone()` of it, made when the key is first seen. A policy sees only what it is told, never the other policies.
+Rows are dicts with the values of `columns` and, under `TIME`, the event time in ticks.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
+from typing import Any, TypeVar
+
+from panes.policies.clock import Clock
+from panes.windows.base import Part
+
+#: the key of a row's event time, in ticks of the stream's time column
+TIME = "event time"
+Row = Mapping[str, Any]
+Own = TypeVar("Own", bound="UserPolicy")
+
+
+class UserPolicy(Part, ABC):
+    """What all policies of users share."""
+
+    #: SQL expressions over the row that the policy reads
+    columns: tuple[str, ...] = ()
+
+    def clone(self: Own) -> Own:
+        """A policy in the state in which this one was given."""
+        return deepcopy(self)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(...)"
+
+
+class Trigger(UserPolicy):
+    """Says at each row whether the rows held are a result, before that row enters."""
+
+    @abstractmethod
+    def notify(self, row: Row) -> bool:
+        """Called once for each row, whatever other triggers say."""
+
+
+class ActiveTrigger(Trigger):
+    """A trigger that also makes fake items: each gives a result by itself, between two rows."""
+
+    def before(self, row: Row) -> Iterable[Any]:
+        """Fake items to send before this row is looked at, in order; they may be of any class."""
+        return ()
+
+    def start(self, send: Callable[[Any], None], clock: Clock) -> None:
+        """Called once for each clone in a live window: keep `send` and call it at moments of `clock`, or do nothing."""
+
+
+class Eviction(UserPolicy):
+    """Says at each row how many of the oldest rows leave, before that row enters."""
+
+    @abstractmethod
+    def notify(self, row: Row, triggered: bool, size: int) -> int:
+        """`triggered`: whether the row gave a result; `size`: how many rows are held now."""
+
+
+class ActiveEviction(Eviction):
+    """An eviction that is asked for fake items too."""
+
+    @abstractmethod
+    def notify_fake(self, fake: Any, size: int) -> int:
+        """How many of the oldest rows leave before the fake item gives its result."""

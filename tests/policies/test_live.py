@@ -1,0 +1,132 @@
+"""Live windows: threads on a fake clock, mutual exclusion, system time, users' own active triggers."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+import panes as pn
+from panes.errors import DataError, OperatorClosed, QueryError
+from panes.policies import FakeClock, LiveWindow
+
+p = pn.policies
+
+
+def at(clock: FakeClock, window: LiveWindow, *times: int) -> None:
+    for t in times:
+        clock.advance_to(t)
+        window.process({"v": t})
+
+
+def values(window: LiveWindow) -> list[tuple[Any, Any]]:
+    return [(r.when, r.value) for r in window.results]
+
+
+def sliding(**options: Any) -> Any:
+    return pn.policy(evict=p.time(4), trigger=p.time(2, delay=2, **options))
+
+
+def test_p22_thread() -> None:
+    """Checks at 3, 7, 11; items at 1, 2, 4, 5, 9, 11: fake 6 comes at 7 instead of 9, each border once."""
+    clock = FakeClock(-1)
+    given: list[tuple[int, Any, list[int]]] = []
+    # counted from the moment at which the window is made, -1: the first border, 4, is 5 later
+    window = LiveWindow(
+        pn.policy(evict=p.time(4), trigger=p.time(2, delay=3, thread=True)),
+        group_reduce=list,
+        value="v",
+        clock=clock,
+        check=4,
+        emit=lambda r: given.append((clock.now(), r.when, r.value)),
+    )
+    at(clock, window, 1, 2, 4, 5, 9, 11)
+    window.close()
+    assert given == [
+        (4, 4, [1, 2]), (7, 6, [2, 4, 5]), (9, 8, [4, 5]), (11, 10, [9]), (11, None, [9, 11]),
+    ]  # fmt: skip
+
+
+def test_without_check_the_thread_is_there_when_the_border_is() -> None:
+    clock = FakeClock()
+    window = LiveWindow(sliding(thread=True), group_reduce=list, value="v", clock=clock)
+    at(clock, window, 1, 2)
+    clock.advance_to(20)
+    assert values(window) == [(4, [1, 2]), (6, [2])]
+    window.close()
+    clock.advance_to(100)
+    assert len(window.results) == 2
+
+
+def test_system_time_counts_from_the_start() -> None:
+    clock = FakeClock(1_000)
+    window = LiveWindow(pn.policy(trigger=p.time(10)), reduce=lambda a, b: a + b, value="v", clock=clock)
+    at(clock, window, 1_001, 1_009, 1_010, 1_035)
+    window.close()
+    assert values(window) == [(1_010, 2_010), (1_020, 1_010), (None, 1_035)]
+
+
+def test_rows_and_fake_items_exclude_each_other() -> None:
+    """Fake items from another thread never come into the middle of a row."""
+    inside, seen = [0], []
+
+    def slowly(rows: list[int]) -> int:
+        inside[0] += 1
+        seen.append(inside[0])
+        total = sum(rows)
+        inside[0] -= 1
+        return total
+
+    class Impatient(p.ActiveTrigger):
+        def start(self, send: Any, clock: Any) -> None:
+            Impatient.send = staticmethod(send)
+
+        def notify(self, row: Any) -> bool:
+            return True
+
+    window = LiveWindow(
+        pn.policy(evict=p.count(5), trigger=Impatient()), group_reduce=slowly, value="v", clock=FakeClock()
+    )
+    other = threading.Thread(target=lambda: [Impatient.send(i) for i in range(300)])
+    other.start()
+    for i in range(300):
+        window.process({"v": i})
+    other.join()
+    assert set(seen) == {1}
+
+
+def test_keys_have_threads_of_their_own() -> None:
+    clock = FakeClock()
+    window = LiveWindow(
+        pn.policy(evict=p.count(2), trigger=p.time(5, thread=True)), reduce=max, value="v", key="k", clock=clock
+    )
+    window.process({"k": "a", "v": 1})
+    clock.advance_to(3)
+    window.process({"k": "b", "v": 2})
+    clock.advance_to(11)
+    assert [(r.key, r.when, r.value) for r in window.results] == [("a", 5, 1), ("b", 5, 2), ("a", 10, 1), ("b", 10, 2)]
+
+
+def test_misuse_is_refused() -> None:
+    with pytest.raises(QueryError, match="reduce="):
+        LiveWindow(pn.policy(trigger=p.count(1)))
+    with pytest.raises(QueryError, match="granularity"):
+        LiveWindow(pn.policy(trigger=p.count(1)), reduce=max, granularity=1)
+    window = LiveWindow(pn.policy(trigger=p.count(1)), reduce=max, clock=FakeClock())
+    window.close()
+    with pytest.raises(OperatorClosed):
+        window.process({})
+
+
+def test_time_evictions_need_times() -> None:
+    class Odd(p.ActiveTrigger):
+        def before(self, row: Any) -> list[Any]:
+            return ["no time"]
+
+        def notify(self, row: Any) -> bool:
+            return False
+
+    window = LiveWindow(pn.policy(evict=p.time(3), trigger=Odd()), reduce=max, value="v", clock=FakeClock())
+    with pytest.raises(DataError, match="'no time'"):
+        window.process({"v": 1})
