@@ -189,13 +189,26 @@ class Stream(Answers, Operated):
         scope = replace(plan.scope, derived={**plan.scope.derived, **resolved}, visible=names)
         return replace(self, _plan=replace(plan, scope=scope, shown=tuple(dict.fromkeys(shown))))
 
-    def to_spark(self) -> DataFrame:
-        """The rows as a Spark DataFrame: streaming if the data is, else static."""
+    def to_spark(self, *, sequence: str | None = None) -> DataFrame:
+        """The rows as a Spark DataFrame: streaming if the data is, else static.
+
+        `sequence`: of a stream that an operator gives, a column by which rows with the same time are ordered before
+        the operators see them.
+        """
         from panes.plan.flow import Flow
         from panes.runners.spark.flows import flow_frame
         from panes.runners.spark.source import frame_of
 
-        return flow_frame(Flow.of(self._plan), frame_of(self._data("to_spark()")))
+        source = self._data("to_spark()")
+        if sequence is None:
+            return flow_frame(Flow.of(self._plan), frame_of(source))
+        from panes.runners.local.operated import OperatorSource
+
+        if not isinstance(source, OperatorSource):
+            raise QueryError("sequence= is for streams that operators give: rows of other streams stay where they are")
+        from panes.runners.spark.operator_frames import operator_frame
+
+        return flow_frame(Flow.of(self._plan), operator_frame(source, sequence))
 
     def to_cql(self, name: str = "data") -> str:
         """The stream as CQL: `pn.sql(text, {name: data})` gives the same rows."""

@@ -9,6 +9,7 @@ import pytest
 import panes as pn
 from panes.errors import QueryError
 
+p = pn.policies
 DATA = [{"ts": i, "k": "ab"[i % 2], "price": 1.5 * i, "qty": i % 3} for i in range(40)]
 
 
@@ -53,6 +54,15 @@ CASES: dict[str, Any] = {
     "fixed": lambda s: s.window(w=pn.fixed(3, 12), v=pn.fixed_band(0, size=7)).agg(n="count(*)"),
     "punctuated": lambda s: s.window(w=pn.punctuated(begin="qty = 0", end="qty = 2")).agg(n="count(*)"),
     "threshold": lambda s: s.window(w=pn.threshold("qty > 0", min_rows=2)).agg(n="count(*)"),
+    "policies": lambda s: s.window(
+        counts=pn.policy(evict=p.count(4), trigger=p.count(3)),
+        times=pn.policy(evict=[p.count(3), p.time("9 ms")], trigger=[p.time(4), p.punctuation(2, on="qty")]),
+        nested=pn.policy(
+            evict=p.smallest(p.count(5), p.largest(p.time(6), p.delta(2, on="price + 1"))),
+            trigger=p.all_of(p.count(1), p.any_of(p.delta(1, on="price"), p.punctuation(True, on="qty > 1"))),
+        ),
+        tumbling=pn.policy(trigger=p.punctuation(1, on="qty")),
+    ).agg(n="count(*)", total="sum(price)"),
     "once per instant": lambda s: s.window(w=pn.once_per_instant(pn.tumbling(pn.rows(2), partial=True))).agg(
         n="sum(qty)"
     ),
@@ -77,6 +87,9 @@ def test_text_gives_the_same(name: str) -> None:
         (lambda s: s.window(pn.tumbling(pn.rows(3))).agg(n="count(*)"), "partial=True"),
         (lambda s: s.window(pn.tumbling(5), emit_empty=True).agg(n="count(*)"), "emit_empty"),
         (lambda s: s.window(pn.tumbling(5)).relation("*"), "relations"),
+        (lambda s: s.window(pn.policy(trigger=p.count(5, start=-2))).agg(n="count(*)"), "no words for count"),
+        (lambda s: s.window(pn.policy(trigger=p.count(5), end=False)).agg(n="count(*)"), "the end of a stream"),
+        (lambda s: s.window(pn.policy(central_trigger=p.count(5))).agg(n="count(*)"), "central policies"),
     ],
 )
 def test_what_cql_can_not_say(build: Any, reason: str) -> None:

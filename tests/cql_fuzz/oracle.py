@@ -36,6 +36,8 @@ from tests.oracle.windows import INFINITY, Row, due_windows
 
 #: kinds of windows that have an end, by which their results are in order
 ORDERED = {"sliding", "cumulate", "landmark", "fixed", "fixed_band"}
+#: kinds of windows whose end is a time
+TIMED = ORDERED | {"session", "session_by"}
 #: where a result stands, what it is ordered by, and its values
 Found = tuple[Any, list[Any], tuple[Any, ...]]
 
@@ -168,8 +170,9 @@ class World:
         found.sort(key=lambda item: item[0])
         rows = tuple(row for _, _, row in found)
         ends = [name_of(e) for e in entries if is_column(e.expression, "window_end")]
-        known = ends[0].lower() if ends and "window_end" not in map(str.lower, feed.names) else None
         kinds = {spec_of(w, time, feed.whole(time))[0] for w in windows}
+        own = "window_end" in map(str.lower, feed.names)
+        known = ends[0].lower() if ends and not own and kinds <= TIMED else None
         exact = bool(query.order_by) and kinds <= ORDERED and len(windows) == 1
         exact = exact and not (query.group_by and (query.limit is not None or not is_aggregated(query)))
         return Answer(typed(entries, rows, feed, windows), rows, known, exact=exact)

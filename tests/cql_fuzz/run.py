@@ -6,12 +6,12 @@ import dataclasses
 import math
 import random
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
 
-from panes.cql import tree
 from panes.cql.layout import lay_out
 from panes.cql.parse import Located, parse
 from panes.cql.printing import to_text
@@ -63,7 +63,7 @@ def text_difference(program: Program, formatted: str, found: tuple[Located, ...]
     if len(read) != len(program.statements):
         return f"{len(program.statements)} statements are read as {len(read)}"
     for number, (meant, got) in enumerate(zip(program.statements, read, strict=True)):
-        if plain(meant) != plain(got):
+        if not is_meant(meant, got):
             return f"statement {number} is read as another: {to_text(got)}"
         printed = to_text(got)
         (again,) = parse(printed)
@@ -77,18 +77,24 @@ def text_difference(program: Program, formatted: str, found: tuple[Located, ...]
     return None
 
 
-def plain(value: Any) -> Any:
-    """A tree without places, with terms for expressions."""
-    if isinstance(value, Term):
-        return value
-    if isinstance(value, exp.Expr):
-        return term_of(value)
-    if isinstance(value, tree.Name):
-        return value.text
-    if dataclasses.is_dataclass(value):
-        fields = [f.name for f in dataclasses.fields(value) if f.compare]
-        return (type(value).__name__, *(plain(getattr(value, f)) for f in fields))
-    return tuple(map(plain, value)) if isinstance(value, tuple) else value
+def is_meant(meant: Any, got: Any) -> bool:
+    """Whether a tree is the one that was meant: with terms for expressions, and without places."""
+    if isinstance(meant, Term):
+        return isinstance(got, exp.Expr) and term_of(got) == meant
+    if isinstance(meant, tuple):
+        return isinstance(got, tuple) and len(meant) == len(got) and all(map(is_meant, meant, got))
+    if type(meant) is not type(got):
+        return False
+    fields = compared(type(meant))
+    return meant == got if fields is None else all(is_meant(getattr(meant, f), getattr(got, f)) for f in fields)
+
+
+@cache
+def compared(kind: type) -> tuple[str, ...] | None:
+    """The fields of a dataclass that count when its values are compared; None: it is none."""
+    if not dataclasses.is_dataclass(kind):
+        return None
+    return tuple(f.name for f in dataclasses.fields(kind) if f.compare)
 
 
 # --- the results ---

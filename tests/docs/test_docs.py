@@ -18,7 +18,7 @@ EXAMPLES = {
     "README.md": 4,
     "aggregates.md": 5,
     "architecture.md": 0,
-    "cql.md": 42,
+    "cql.md": 43,
     "explain.md": 2,
     "flows.md": 5,
     "index.md": 0,

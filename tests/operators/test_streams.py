@@ -204,11 +204,6 @@ def test_where_and_computed_columns_of_the_inputs() -> None:
     assert "l__double = r__double + 2 (indexed)" in str(matched.explain())
 
 
-def test_on_spark_is_refused_by_name() -> None:
-    with pytest.raises(QueryError, match="Sort does not run on Spark yet"):
-        trades().sort("price", window=tumbling(count(3)))._source.to_spark()  # type: ignore[union-attr]
-
-
 def test_a_stream_without_data_says_what_to_do() -> None:
     empty = pn.stream(None, schema={"ts": "bigint", "v": "bigint"}, time="ts")
     made = empty.sort("v", window=tumbling(count(2)))

@@ -152,7 +152,8 @@ class Odd(pn.policies.Trigger):
     def notify(self, row):
         return row["v"] % 2 == 1
 
-plan = pn.stream(None, schema={"t": "bigint", "v": "bigint"}, time="t").window(pn.policy(trigger=Odd())).agg(n="sum(v)")._plan
+stream = pn.stream(None, schema={"t": "bigint", "v": "bigint"}, time="t")
+plan = stream.window(pn.policy(trigger=Odd())).agg(n="sum(v)")._plan
 sys.stdout.buffer.write(packed(GroupQuery(plan, used_columns(plan))))
 """
 WORKER = """

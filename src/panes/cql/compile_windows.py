@@ -6,14 +6,18 @@ of them (SPEC Q-17, Q-34). On times they start at multiples of the slide, as eve
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from sqlglot import exp
 
 from panes import windows as pn
-from panes.cql.tree import Duration, Measure, Model, WindowClause
+from panes.cql.tree import Duration, Measure, Model, Policies, Policy, WindowClause
 from panes.errors import QueryError
 from panes.plan.expressions import text_of
+from panes.policies.policy import policy
+from panes.policies.specs import all_of, any_of, count, delta, largest, punctuation, smallest
+from panes.policies.specs import time as time_policy
 from panes.units import rows
 from panes.windows.base import Window
 from panes.windows.periodic import Tumbling
@@ -119,10 +123,28 @@ def _threshold(clause: WindowClause, time: str | None) -> Window:
 
 
 def _policy(clause: WindowClause, time: str | None) -> Window:
-    raise QueryError(
-        "[POLICY ...]: windows by trigger and eviction policies are not there yet; "
-        "see SIZE, SESSION, DELTA, PUNCTUATED and THRESHOLD"
-    )
+    """KEEP a AND b: rows that both let stay; EVERY a OR b: when either says so. Python's lists mean the same."""
+    assert clause.due is not None
+    keep = None if clause.keep is None else _policies(clause.keep, time, "AND", {"AND": largest, "OR": smallest})
+    due = _policies(clause.due, time, "OR", {"AND": all_of, "OR": any_of})
+    return policy(evict=keep, trigger=due)
+
+
+def _policies(given: Policy | Policies, time: str | None, listed: str, rules: Mapping[str, Any]) -> Any:
+    if isinstance(given, Policy):
+        return _one_policy(given, time)
+    parts = [_policies(part, time, "", rules) for part in given.parts]
+    return parts if given.rule == listed else rules[given.rule](*parts)
+
+
+def _one_policy(given: Policy, time: str | None) -> Any:
+    if given.measure is not None:
+        size, on = length(given.measure, time)
+        return count(size) if given.measure.kind == "rows" else time_policy(size, on=on)
+    assert given.value is not None
+    if given.threshold is None:
+        return punctuation(True, on=text_of(given.value))
+    return delta(given.threshold, on=text_of(given.value))
 
 
 _KINDS = {

@@ -35,6 +35,8 @@ from panes.cql.tree import (
     Name,
     NamedSource,
     OrderItem,
+    Policies,
+    Policy,
     Select,
     Show,
     SocketSource,
@@ -233,7 +235,20 @@ def _kind_parts(window: WindowClause) -> Iterable[str]:
         return _of(window.begin), "" if window.min_rows is None else f"AT LEAST {window.min_rows} ROWS"
     if window.kind == "cumulate":
         return _of(window.size), _clause("MAX", window.longest)
-    return (_list(window.policies),)
+    keep = "" if window.keep is None else f"KEEP {_policies(window.keep, 'UNTIL')}"
+    return keep, "" if window.due is None else f"EVERY {_policies(window.due, 'WHEN')}"
+
+
+def _policies(given: Policy | Policies, condition: str, inside: bool = False) -> str:
+    if isinstance(given, Policies):
+        text = f" {given.rule} ".join(_policies(part, condition, inside=True) for part in given.parts)
+        return f"({text})" if inside else text
+    if given.measure is not None:
+        return f"{_text(given.measure)} ROWS" if given.measure.kind == "rows" else _text(given.measure)
+    if given.threshold is None:
+        return f"{condition} ({_of(given.value)})"
+    value = _of(given.value)
+    return f"DELTA {given.threshold:.17g} ON {value if isinstance(given.value, exp.Column) else f'({value})'}"
 
 
 # --- INSERT, splits, questions ----------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from panes.cql.expressions import Expressions
 from panes.cql.names import Names
 from panes.cql.resolved import Input
 from panes.cql.timing import can_be_time
-from panes.cql.tree import Measure, Name, WindowClause
+from panes.cql.tree import Measure, Name, Policy, WindowClause, each_policy
 
 
 class WindowResolver(ABC):
@@ -69,6 +69,10 @@ class WindowResolver(ABC):
         def measure(given: Measure | None, what: str) -> Measure | None:
             return None if given is None else self._measure(given, source, what, clause)
 
+        def policy(given: Policy) -> Policy:
+            made = condition(given.value, "WHEN") if given.threshold is None else value(given.value, "DELTA ... ON")
+            return replace(given, measure=measure(given.measure, "POLICY"), value=made)
+
         gap = clause.gap
         begin, until, on = clause.begin, clause.until, clause.on
         return replace(
@@ -82,6 +86,8 @@ class WindowResolver(ABC):
             begin=condition(begin, "the beginning"),
             until=condition(until, "the end"),
             on=value(on, "ON"),
+            keep=each_policy(clause.keep, policy),
+            due=each_policy(clause.due, policy),
         )
 
     def _column(self, name: Name, source: Input, clause: str) -> Column:

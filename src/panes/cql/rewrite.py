@@ -18,7 +18,7 @@ from panes.cql import tree
 from panes.cql.errors import CqlError
 from panes.cql.expressions import has_aggregates
 from panes.cql.folding import folded
-from panes.cql.tree import Join, Name, Reference, Select, StreamRef, SubqueryRef, WindowClause
+from panes.cql.tree import Join, Name, Reference, Select, StreamRef, SubqueryRef, WindowClause, each_policy
 
 _S = TypeVar("_S")
 
@@ -101,6 +101,9 @@ class _Rewriter:
                 column.set("this", exp.to_identifier(str(name(Name(column.name)))))
             return made
 
+        def policy(given: tree.Policy) -> tree.Policy:
+            return replace(given, measure=measure(given.measure), value=expression(given.value))
+
         return tuple(
             replace(
                 w,
@@ -111,6 +114,8 @@ class _Rewriter:
                 on=expression(w.on),
                 begin=expression(w.begin),
                 until=expression(w.until),
+                keep=each_policy(w.keep, policy),
+                due=each_policy(w.due, policy),
                 where=expression(w.where),
                 partitioned=tuple(name(n) for n in w.partitioned),
             )
@@ -158,7 +163,18 @@ def _shown(select: Select) -> dict[str, str] | None:
 
 
 def _window(clause: WindowClause) -> WindowClause:
-    return replace(clause, where=folded(clause.where), begin=folded(clause.begin), until=folded(clause.until))
+    return replace(
+        clause,
+        where=folded(clause.where),
+        begin=folded(clause.begin),
+        until=folded(clause.until),
+        keep=each_policy(clause.keep, _policy),
+        due=each_policy(clause.due, _policy),
+    )
+
+
+def _policy(given: tree.Policy) -> tree.Policy:
+    return replace(given, value=folded(given.value))
 
 
 def _entries(entries: tuple[tree.Entry, ...]) -> tuple[tree.Entry, ...]:

@@ -13,8 +13,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from panes.cql.catalog import Column, StreamEntry
-from panes.cql.resolved import Input, ResolvedMerge, ResolvedQuery, ResolvedSelect
-from panes.cql.tree import Measure, WindowClause
+from panes.cql.resolved import Input, Joined, ResolvedMerge, ResolvedQuery, ResolvedSelect
+from panes.cql.tree import Measure, WindowClause, policy_leaves
 
 #: types that a time may be converted to; what users write as CAST is a TryCast
 _TIMES = frozenset(
@@ -28,6 +28,8 @@ def measures(window: WindowClause) -> Iterator[Measure]:
     for one in (window.size, window.every, window.gap, window.longest):
         if isinstance(one, Measure):
             yield one
+    for given in (window.keep, window.due):
+        yield from (policy.measure for policy in policy_leaves(given) if policy.measure is not None)
 
 
 def attributes(window: WindowClause) -> Iterator[str]:
@@ -81,7 +83,8 @@ def _time_of_results(query: ResolvedSelect) -> str | None:
     if not isinstance(query.source, Input):
         wanted: str | None = "window_end"
     elif query.source.windows:
-        wanted = "window_end" if all(c.name != "window_end" for c in query.source.columns) else None
+        own = any(c.name == "window_end" for c in query.source.columns)
+        wanted = "window_end" if end_in_time(query) and not own else None
     else:
         wanted = known_time(query.source.origin)
     shown = (o.name for o in query.outputs if (column := _converted(o.tree)) is not None and column.name == wanted)
@@ -107,6 +110,14 @@ def on_time(window: WindowClause, time: str | None) -> bool:
     if window.kind in ("delta", "punctuated", "threshold", "policy"):
         return False
     return all(m.kind != "rows" for m in measures(window)) and all(name == time for name in attributes(window))
+
+
+def end_in_time(query: ResolvedSelect) -> bool:
+    """Whether every result of a windowed query has a window_end."""
+    first = query.source
+    while isinstance(first, Joined):
+        first = first.left
+    return all(on_time(w, time_of(first)) for w in first.windows)
 
 
 def same_for_parts(window: WindowClause) -> bool:

@@ -6,7 +6,7 @@ text, which does not count when trees are compared.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -139,6 +139,42 @@ class Measure:
         return "rows" if self.length.unit is None else "system"
 
 
+@dataclass(frozen=True)
+class Policy:
+    """One policy of a POLICY window: `100 ROWS` or `10 min ON ts`, `DELTA 5 ON price`, `WHEN (kind = 'end')`."""
+
+    measure: Measure | None = None
+    #: DELTA: how far values may be apart
+    threshold: float | None = None
+    #: DELTA: by which expression; WHEN and UNTIL: the condition
+    value: exp.Expr | None = None
+
+
+@dataclass(frozen=True)
+class Policies:
+    """Several policies as one: `100 ROWS AND 10 min ON ts`."""
+
+    rule: Literal["AND", "OR"]
+    parts: tuple[Policy | Policies, ...]
+
+
+def policy_leaves(given: Policy | Policies | None) -> Iterator[Policy]:
+    """The policies that are not made of others, as they are written."""
+    if isinstance(given, Policies):
+        for part in given.parts:
+            yield from policy_leaves(part)
+    elif given is not None:
+        yield given
+
+
+def each_policy(given: Policy | Policies | None, change: Callable[[Policy], Policy]) -> Policy | Policies | None:
+    """The same combination of changed policies."""
+    if isinstance(given, Policies):
+        made = tuple(each_policy(part, change) for part in given.parts)
+        return Policies(given.rule, tuple(part for part in made if part is not None))
+    return None if given is None else change(given)
+
+
 #: What may stand first in the brackets.
 WindowKind = Literal[
     "size", "session", "landmark", "fixed", "delta", "punctuated", "cumulate", "threshold", "band", "policy"
@@ -175,8 +211,9 @@ class WindowClause:
     longest: Measure | None = None
     offset: Duration | None = None
     time_zone: str | None = None
-    #: policy: names and arguments, as written
-    policies: tuple[exp.Expr, ...] = ()
+    #: policy: which rows are kept (None: those since the last result), and when they are a result
+    keep: Policy | Policies | None = None
+    due: Policy | Policies | None = None
     span: Span | None = field(default=None, compare=False)
 
 
@@ -193,7 +230,7 @@ WINDOW_FIELDS: Mapping[WindowKind, frozenset[str]] = {
     "punctuated": _ALL | {"begin", "until", "on"},
     "threshold": _ALL | {"begin", "min_rows", "on"},
     "cumulate": _ALL | {"size", "longest", "on", "offset"},
-    "policy": _ALL | {"policies", "on"},
+    "policy": _ALL | {"keep", "due", "on"},
 }
 
 

@@ -9,8 +9,10 @@ from sqlglot import exp
 
 from panes.cql.tree import Duration, Measure, Model, Name, WindowClause
 from panes.cql.units import length_of
+from panes.cql.write_policies import policy_clause
 from panes.errors import QueryError
 from panes.plan.expressions import column_node, parse
+from panes.policies.policy import PolicyWindow
 from panes.units import Rows, TimeDomain, is_number
 from panes.windows.base import Window
 from panes.windows.cumulate import Cumulate
@@ -70,6 +72,8 @@ class _Writer:
         if isinstance(window, Cumulate):
             step, longest = self._measure(window.step, window.on), self._measure(window.max, window.on)
             return WindowClause("cumulate", size=step, longest=longest, offset=self._offset(window.offset))
+        if isinstance(window, PolicyWindow):
+            return policy_clause(window, self._measure)
         raise _cannot(window, "it has no clause for windows of the program")
 
     def _periodic(self, window: Tumbling | Sliding) -> WindowClause:

@@ -27,6 +27,8 @@ _CONFIG: dict[str, Any] = {
 }
 #: How many statements a thread keeps; then it starts anew.
 _MOST = 256
+#: Text in quotes, in which a quote is doubled, or a word.
+_WORDS = re.compile(r"'(?:[^']|'')*'|\w+")
 _local = threading.local()
 
 
@@ -79,9 +81,12 @@ def _typed(kinds: tuple[pa.DataType, ...]) -> str:
     """The name of an empty table with columns of these types; it is quicker to bind than anything else."""
     found = _kept.types.get(kinds)
     if found is None:
-        found = _kept.types[kinds] = f"panes_types_{len(_kept.types)}"
+        if len(_kept.types) >= _MOST:
+            _kept.types.clear()
+        found = f"panes_types_{len(_kept.types)}"
         columns = ", ".join(f"c{i} {_written(kind)}" for i, kind in enumerate(kinds))
         connection().execute(f"CREATE OR REPLACE TEMP TABLE {found} ({columns})")
+        _kept.types[kinds] = found
     return found
 
 
@@ -147,24 +152,29 @@ class _Kept(threading.local):
         found = self.statements.get(key)
         if found is None:
             if len(self.statements) >= _MOST:
+                self.statements.clear()
+            if len(self.batches) + len(tables) > _MOST:
                 self.forget()
             found = self.statements[key] = self._bound(sql, tables)
         return found
 
     def _bound(self, sql: str, tables: Mapping[str, pa.Table]) -> _Statement:
         batches = tuple(self._batch(place, table.schema.types) for place, table in enumerate(tables.values()))
-        for batch, (name, table) in zip(batches, tables.items(), strict=True):
-            # in the place of the name: a common table expression would take as long as all the rest
-            given = f"{batch.name} AS {name}({', '.join(table.column_names)})"
-            sql = re.sub(rf"\b{name}\b", given, sql)
+        given = {
+            name: f"{batch.name} AS {name}({', '.join(table.column_names)})"
+            for batch, (name, table) in zip(batches, tables.items(), strict=True)
+        }
+        # in the place of the name, outside of text: a common table expression would take as long as all the rest
+        sql = _WORDS.sub(lambda word: given.get(word[0], word[0]), sql)
         return _Statement(batches, connection().sql(sql))
 
     def _batch(self, place: int, types: Sequence[pa.DataType]) -> _Batch:
         key = (place, *types)
         found = self.batches.get(key)
         if found is None:
-            found = self.batches[key] = _Batch(f"panes_batch_{len(self.batches)}", types)
+            found = _Batch(f"panes_batch_{len(self.batches)}", types)
             connection().register(found.name, found)
+            self.batches[key] = found
         return found
 
     def forget(self) -> None:

@@ -36,7 +36,7 @@ class Expression:
     tree: exp.Expr = field(compare=False)
     text: str
 
-    @property
+    @cached_property
     def column(self) -> str | None:
         """The name of the column, if the expression is nothing but a column."""
         return self.tree.name if isinstance(self.tree, exp.Column) else None

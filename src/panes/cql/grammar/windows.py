@@ -4,7 +4,7 @@
     [LANDMARK '2015-01-01' EVERY 1 hour ON ts]                        [FIXED 0 TO 100 ON ts]
     [BAND 0 SIZE 100 ON ts]              [DELTA 10 ON price]          [CUMULATE 10 min MAX 1 hour ON ts]
     [PUNCTUATED BEGIN a = 1 UNTIL a = 2] [THRESHOLD t > 90 AT LEAST 3 ROWS]
-    [POLICY trigger(count(3)), evict(count(5))]
+    [POLICY KEEP 100 ROWS AND 10 min EVERY 1 min OR WHEN (kind = 'end') ON ts]
 
 Behind that, in any order: ON, OFFSET, AT TIME ZONE, PARTITIONED BY, WHERE, AS label.
 """
@@ -13,13 +13,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
 from panes.cql.grammar.expressions import Expressions
-from panes.cql.tree import WINDOW_FIELDS, Measure, Name, WindowClause, WindowKind
+from panes.cql.tree import (
+    WINDOW_FIELDS,
+    Measure,
+    Name,
+    Policies,
+    Policy,
+    WindowClause,
+    WindowKind,
+    each_policy,
+    policy_leaves,
+)
 
 Fields = dict[str, Any]
 
@@ -119,7 +129,43 @@ class Windows(Expressions):
         return {"size": self._measure(), "longest": self._after("MAX")}
 
     def _policy(self) -> Fields:
-        return {"policies": self.listing(self._call)}
+        fields: Fields = {}
+        if self.take("KEEP"):
+            fields["keep"] = self._policies("UNTIL")
+        elif not self.at("EVERY"):
+            self.fail_expecting("KEEP", "EVERY")
+        self.expect("EVERY")
+        return {**fields, "due": self._policies("WHEN")}
+
+    def _policies(self, condition: str) -> Policy | Policies:
+        """Policies with AND and OR between them; `condition` is the word before a condition."""
+
+        def together() -> Policy | Policies:
+            return self._combined("AND", lambda: self._one_policy(condition))
+
+        return self._combined("OR", together)
+
+    def _combined(self, rule: Literal["AND", "OR"], read: Callable[[], Policy | Policies]) -> Policy | Policies:
+        parts = [read()]
+        while self.take(rule):
+            parts.append(read())
+        return parts[0] if len(parts) == 1 else Policies(rule, tuple(parts))
+
+    def _one_policy(self, condition: str) -> Policy | Policies:
+        if self._curr.token_type == TokenType.L_PAREN:
+            return self.in_parentheses(lambda: self._policies(condition))
+        if self.take(condition):
+            return Policy(value=self.in_parentheses(self.condition))
+        if self.take("DELTA"):
+            threshold = float(self.number("how far values may be apart, a number"))
+            self.expect("ON")
+            bracket = self._curr.token_type == TokenType.L_PAREN
+            value = self.in_parentheses(self.expression_here) if bracket else exp.Column(this=self._identifier())
+            return Policy(threshold=threshold, value=value)
+        length = self.duration(f"a policy such as 100 ROWS, 5 min, DELTA 3 ON a or {condition} (a = 1)")
+        if length.unit is None and self.take("ROWS"):
+            return Policy(Measure(length))
+        return Policy(Measure(length, self.name("a column") if self.take("ON") else None))
 
     # --- parts --------------------------------------------------------------------------------------------
 
@@ -173,13 +219,6 @@ class Windows(Expressions):
         number = exp.Literal.number(self.number("a number, or a date and time in quotes"))
         return exp.Neg(this=number) if negative else number
 
-    def _call(self) -> exp.Expr:
-        first = self._curr
-        call = self.expression_here("a policy such as trigger(count(3))")
-        if not isinstance(call, exp.Anonymous | exp.Func):
-            self.fail("expected a policy such as trigger(count(3))", token=first)
-        return call
-
     def _identifier(self) -> exp.Identifier:
         token = self._curr
         name = self.name("a column")
@@ -189,6 +228,8 @@ class Windows(Expressions):
 
 def _with_one_on(reader: Windows, fields: Fields) -> Fields:
     """Let an ON at the end hold for all lengths in units of time that have none of their own."""
+    if "due" in fields:
+        return _with_one_time(fields)
     lengths = {f: fields[f] for f in _LENGTHS if isinstance(fields.get(f), Measure)}
     last = fields.get("on")
     if lengths and "threshold" not in fields and last is not None:
@@ -205,3 +246,21 @@ def _with_one_on(reader: Windows, fields: Fields) -> Fields:
                 if measure.on is None and measure.length.unit is not None:
                     fields[field] = replace(measure, on=final.on)
     return fields
+
+
+def _with_one_time(fields: Fields) -> Fields:
+    """Policies by time that have no ON have the last one that is there."""
+    leaves = [leaf for name in ("keep", "due") for leaf in policy_leaves(fields.get(name))]
+    given = [m.on for leaf in leaves if (m := leaf.measure) is not None and m.length.unit is not None and m.on]
+    named = fields.get("on")
+    last = given[-1] if given else None if named is None else Name(named.name)
+    if last is None:
+        return fields
+
+    def timed(leaf: Policy) -> Policy:
+        measure = leaf.measure
+        if measure is None or measure.on is not None or measure.length.unit is None:
+            return leaf
+        return replace(leaf, measure=replace(measure, on=last))
+
+    return {**fields, **{name: each_policy(fields[name], timed) for name in ("keep", "due") if name in fields}}

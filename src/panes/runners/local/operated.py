@@ -98,7 +98,9 @@ class OperatorSource(DerivedSource):
         return (f"Operator    {self.plan.text}\n{inside}",)
 
     def to_spark(self) -> DataFrame:
-        raise QueryError(f"to_spark(): the operator {self.plan.use.model.name} does not run on Spark yet; run it here")
+        from panes.runners.spark.operator_frames import operator_frame
+
+        return operator_frame(self)
 
     def __str__(self) -> str:
         return f"{self.plan.use.model.name} over {', '.join(map(str, self._sources))}"

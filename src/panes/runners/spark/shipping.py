@@ -16,7 +16,7 @@ from pyspark import cloudpickle
 _MAIN = "__main__"
 
 
-class _Noting(cloudpickle.Pickler):  # type: ignore[misc]
+class _Noting(cloudpickle.Pickler):
     """Pickles, and notes the classes of the program that is run."""
 
     def __init__(self, file: io.BytesIO) -> None:
