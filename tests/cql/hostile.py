@@ -8,6 +8,7 @@ S is made again by `hostile(S, N)`.
 from __future__ import annotations
 
 import argparse
+import gc
 import random
 import sys
 import time
@@ -20,7 +21,7 @@ from panes.cql.errors import CqlError
 from panes.cql.layout import lay_out
 from panes.cql.layout_atoms import KEYWORDS
 from panes.cql.lexing import MAX_STATEMENT
-from panes.cql.parse import parse, parse_all, parse_one
+from panes.cql.parse import Located, parse, parse_all, parse_one
 from panes.cql.printing import to_text
 from panes.plan.dialect import SCALAR_FUNCTIONS
 from tests.cql.fixtures import fixtures
@@ -247,13 +248,10 @@ class Outcome:
 
 
 def outcome(text: str) -> Outcome:
-    started, clock = time.thread_time(), time.perf_counter()
-    problem: BaseException | None = None
-    try:
-        found = parse(text)
-    except (Exception, RecursionError) as error:
-        problem = error
-    seconds, clock = time.thread_time() - started, time.perf_counter() - clock
+    found, problem, seconds, clock = _parsed(text)
+    for _ in range(2):
+        if seconds > LIMIT:  # if it is the text, and not the machine, it takes as long again
+            seconds, clock = min((seconds, clock), _parsed(text)[2:])
     try:
         detail = _wrong_error(problem, text) if problem else _wrong_reading(text, [f.statement for f in found])
     except (Exception, RecursionError) as error:
@@ -263,6 +261,18 @@ def outcome(text: str) -> Outcome:
     if seconds > LIMIT and problem:
         return Outcome("slow", seconds, clock, f"{seconds * 1000:.0f} ms")
     return Outcome("refused" if problem else "read", seconds, clock)
+
+
+def _parsed(text: str) -> tuple[tuple[Located, ...], BaseException | None, float, float]:
+    """What is read or raised, and the seconds that it took: of computing, and of the clock."""
+    found: tuple[Located, ...] = ()
+    problem: BaseException | None = None
+    started, clock = time.thread_time(), time.perf_counter()
+    try:
+        found = parse(text)
+    except (Exception, RecursionError) as error:
+        problem = error
+    return found, problem, time.thread_time() - started, time.perf_counter() - clock
 
 
 def _wrong_error(error: BaseException, text: str) -> str:
@@ -291,7 +301,17 @@ def _wrong_reading(text: str, statements: list[object]) -> str:
 
 
 def chunk(seed: int, first: int, count: int) -> list[tuple[int, Outcome]]:
-    return [(number, outcome(hostile(seed, number))) for number in range(first, first + count)]
+    # what the strings before have left behind is none of a string's time
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    found = []
+    for number in range(first, first + count):
+        found.append((number, outcome(hostile(seed, number))))
+        if number % 100 == 0:
+            gc.collect()
+    gc.enable()
+    return found
 
 
 def main() -> int:

@@ -7,6 +7,7 @@ that dies, or that is busy with one program for minutes, is a failure of that pr
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -80,6 +81,10 @@ def work(order: Order, job: int, board: Board, out: Connection, deadline: float 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to stop
     if order.nice:
         os.nice(order.nice)
+    parent = os.getppid()
+    # programs leave much behind that only the collector frees, and modules nothing
+    gc.freeze()
+    gc.set_threshold(20_000)
     while True:
         while board.at[job] < board.end[job]:
             seed = order.seed + board.at[job]
@@ -91,7 +96,8 @@ def work(order: Order, job: int, board: Board, out: Connection, deadline: float 
                 out.send(Failure(seed, reason))
             board.done[job] += 1
             board.at[job] += 1
-        over = board.stop.is_set() or (deadline is not None and time.time() > deadline)
+        orphaned = os.getppid() != parent  # the run was killed
+        over = orphaned or board.stop.is_set() or (deadline is not None and time.time() > deadline)
         if over or not board.take(job, order.programs):
             return
 

@@ -67,6 +67,9 @@ def test_statements_that_are_forgotten_are_bound_again(monkeypatch: pytest.Monke
             name = f"c{number % 5}"
             found = run(f"SELECT {name} + {number} AS s FROM one", {"one": pa.table({name: [1]})})
             assert found["s"].to_pylist() == [1 + number]
+            both = {"one": pa.table({name: [1]}), "two": pa.table({"x": pa.array([2], pa.decimal128(10, number))})}
+            found = run(f"SELECT {name} + {number} AS s FROM one, two WHERE x = 2", both)
+            assert found["s"].to_pylist() == [1 + number]
             assert arrow_types({name: pa.decimal128(10, number)}, [name]) == [pa.decimal128(10, number)]
 
 

@@ -26,7 +26,7 @@ from panes.plan.dialect import ALLOWED_NODES, PLAIN_CALLS, SCALAR_FUNCTIONS
 from panes.plan.expressions import Expression, Scope, column_node, text_of
 from panes.plan.names import inside
 from panes.plan.scalars import Scalars
-from panes.plan.trees import rebuilt
+from panes.plan.trees import copied, rebuilt
 
 
 class Fail(Protocol):
@@ -170,7 +170,7 @@ class Expressions:
             if kind.this == exp.DType.CHAR:
                 return _first_character(node, rebuilt(node.this, self._replaced))
             if isinstance(node.this, exp.Literal) and kind.is_type(exp.DataType.Type.DECIMAL):
-                return node.copy()
+                return copied(node)
         return None
 
     def _column(self, node: exp.Column) -> exp.Expr:
@@ -255,7 +255,7 @@ def _name(call: exp.Expr) -> str:
 
 
 def _double(node: exp.Literal) -> exp.Expr:
-    number = node.copy()
+    number = copied(node)
     if not node.is_string and "." in node.this and "e" not in node.this.lower():
         number.set("this", f"{node.this}E0")
     return number

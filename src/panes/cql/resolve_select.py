@@ -27,7 +27,7 @@ from panes.cql.timing import is_time_based
 from panes.cql.tree import Entry, Name, Select
 from panes.cql.window_columns import absent_columns
 from panes.plan.expressions import text_of
-from panes.plan.trees import rebuilt
+from panes.plan.trees import copied, rebuilt
 
 #: Columns that an entry of a SELECT stands for: names and resolved trees.
 Shown = list[tuple[str, exp.Expr]]
@@ -226,11 +226,11 @@ class SelectResolver(WindowResolver, ABC):
 
         def change(node: exp.Expr) -> exp.Expr | None:
             if aliases_first and aggregates_in(node) == [node]:
-                return node.copy()
+                return copied(node)
             if not isinstance(node, exp.Column) or node.table or node.name.lower() in known:
                 return None
             found = aliases.get(node.name.lower())
-            return None if found is None else exp.Paren(this=found.copy())
+            return None if found is None else exp.Paren(this=copied(found))
 
         return rebuilt(written, change).unnest()
 

@@ -9,8 +9,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import sqlglot.parser
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
+
+if not str(sqlglot.parser.__file__).endswith(".py"):
+    raise ImportError(
+        "Panes extends the parser of sqlglot, and the compiled one (the package sqlglotc, or sqlglot[c]) can't be "
+        "extended: pip uninstall sqlglotc"
+    )
 
 #: Deterministic functions of one row that Spark and DuckDB both have, or that `duckdb_sql` rewrites.
 SCALAR_FUNCTIONS = frozenset(

@@ -61,7 +61,7 @@ class Scope:
     #: names that may be used; None: all of the schema and all derived ones
     visible: tuple[str, ...] | None = None
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         if self.visible is not None:
             return self.visible
