@@ -102,11 +102,11 @@ def _delete_unbegun(place: Path) -> bool:
 def _reached(kill: Kill, place: Path, driver: subprocess.Popen[bytes]) -> bool:
     """Wait for the moment of the kill; False if the driver ended before it came."""
     checkpoint = place / kill.sink / "checkpoint"
-    goal = _newest(checkpoint / "commits") + kill.commits
+    goal = committed(place, kill.sink) + kill.commits
     began = time.monotonic()
     while driver.poll() is None:
-        committed = _newest(checkpoint / "commits")
-        if committed >= goal and (not kill.mid_batch or _newest(checkpoint / "offsets") > committed):
+        done = committed(place, kill.sink)
+        if done >= goal and (not kill.mid_batch or _newest(checkpoint / "offsets") > done):
             if kill.mid_batch:
                 time.sleep(kill.seconds)
             return driver.poll() is None
@@ -114,6 +114,11 @@ def _reached(kill: Kill, place: Path, driver: subprocess.Popen[bytes]) -> bool:
             raise RuntimeError(f"the driver has not reached {kill} within {_STUCK:.0f} s")
         time.sleep(0.01)
     return False
+
+
+def committed(place: Path, sink: str) -> int:
+    """The last micro-batch that a sink has done; -1: none yet."""
+    return _newest(place / sink / "checkpoint" / "commits")
 
 
 def _newest(folder: Path) -> int:
