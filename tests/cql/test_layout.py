@@ -118,8 +118,16 @@ def test_empty_text() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["/* a */ /* b */ /* c */", "/* a */ /* b */ select a from t", "select a\n/* b */ /* c */ from t"]
+    "text",
+    [
+        "/* a */ /* b */ /* c */",
+        "/* a */ /* b */ select a from t",
+        "select a\n/* b */ /* c */ from t",
+        "on t insert into a select * where b\n--\n/* c */ ; insert into c select * where d",
+        "select a from t -- a\n/* b */ ; -- c\n/* d */ ; /* e */ select b from t /* f */\n/* g */",
+    ],
 )
-def test_comments_behind_a_comment_on_a_line_of_its_own(text: str) -> None:
+def test_comments_on_lines_of_their_own(text: str) -> None:
     formatted = format_text(text)
     assert format_text(formatted) == formatted
+    assert re.findall(r"/\* . \*/", formatted) == re.findall(r"/\* . \*/", text)

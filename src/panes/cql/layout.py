@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from panes.cql.errors import CqlError
-from panes.cql.layout_atoms import Atom, atoms_of, gap
+from panes.cql.layout_atoms import Atom, Comment, atoms_of, gap
 from panes.cql.layout_page import Page
 from panes.cql.parse import Located, Read, Reading, joined
 
@@ -51,16 +51,21 @@ def lay_out(text: str, width: int = 100) -> tuple[str, tuple[Located, ...]]:
     page = Page(width)
     end = 0
     read: list[Read] = []
+    waiting: list[Comment] = []  # on lines of their own before a semicolon: they go above the next statement
     for item in reading.items():
         if isinstance(item, CqlError):
             raise item
         read.append(item)
         piece = item.piece
         atoms = atoms_of(text, piece, _start(text, end), reading.name_places, reading.call_places)
-        _write_statement(page, atoms, INDENT if item.more else 0)
-        page.semicolon(gap(text, piece.tokens[-1].end + 1, piece.end)[0])
+        indent = INDENT if item.more else 0
+        page.between(waiting, indent)
+        _write_statement(page, atoms, indent)
+        comments = gap(text, piece.tokens[-1].end + 1, piece.end)[0]
+        page.semicolon([comment for comment in comments if not comment.own_line])
+        waiting = [comment for comment in comments if comment.own_line]
         end = piece.end
-    page.between(gap(text, _start(text, end), len(text), at_start=end == 0)[0], 0)
+    page.between([*waiting, *gap(text, _start(text, end), len(text), at_start=end == 0)[0]], 0)
     return page.text(), tuple(found for found in joined(read) if isinstance(found, Located))
 
 
