@@ -17,6 +17,7 @@ TEXTS = {
     "deep cases": "select " + "case when " * 300 + "a" + " then 1 end" * 300 + " from t",
     "many signs": "select " + "- " * 1_900 + "a from t",
     "long chain": "select " + " + ".join(["a"] * 900) + " from t",
+    "calls behind points": "select " + ".".join(["f(1)"] * 390) + " from t",
     "long list": "select " + ", ".join(["a"] * 5_000) + " from t",
     "large text": "select '" + "x" * 1_000_000,
     "large literal": "select '" + "x" * 900_000 + "' from t",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from sqlglot import exp
 from sqlglot.errors import ParseError
@@ -50,6 +50,9 @@ _NOT_ALLOWED: dict[type[exp.Expr], str] = {
 
 
 class Expressions(Words):
+    #: signs between the parts of a name
+    COLUMN_OPERATORS: ClassVar[dict[TokenType, Any]] = {TokenType.DOT: None}
+
     def expression_here(self, what: str = "an expression") -> exp.Expr:
         """Read an expression, up to what can't belong to it."""
         first = self._curr
@@ -116,6 +119,13 @@ class Expressions(Words):
         if not self._match(TokenType.INTERVAL):
             return None
         return self._parse_interval_span(self._parse_primary(), parse_function_unit=False)
+
+    def _parse_field(self, any_token: bool = False, tokens: Any = None, anonymous_func: bool = False) -> Any:
+        # behind a point there are fields, no functions; sqlglot reads f(1).f(1).f(1)... in quadratic time
+        called = self._next.token_type == TokenType.L_PAREN or self._curr.token_type == TokenType.CASE
+        if anonymous_func and called:
+            self.fail(f"'{self._prev.text}' can't stand before a function")
+        return super()._parse_field(any_token, tokens, anonymous_func)
 
     def _parse_types(self, *args: Any, **kwargs: Any) -> Any:
         # Spark takes CHAR for text of any length; here it is a type of its own, of one character
