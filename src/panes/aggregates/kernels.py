@@ -39,7 +39,7 @@ def count_by_group(groups: Array, n: int) -> Array:
     if n > _COPIED_GROUPS:
         out = np.zeros(n, np.int64)
         for i in range(len(groups)):
-            out[groups[i]] += 1
+            out[np.uint64(groups[i])] += 1
         return out
     many = np.zeros((4, n), np.int64)
     whole = len(groups) // 4 * 4
@@ -59,7 +59,7 @@ def sum_by_group(values: Array, groups: Array, sums: Array, counts: Array) -> No
     n = len(sums)
     if n > _COPIED_GROUPS:
         for i in range(len(groups)):
-            g = groups[i]
+            g = np.uint64(groups[i])
             sums[g] += values[i]
             counts[g] += 1
         return

@@ -2,6 +2,9 @@
 
 Numba compiles each loop once per machine and keeps it on disk. All loops write into arrays given by the
 caller, who also decides their size, so that nothing here allocates per row.
+
+Loops count from 0 over views, and places in tables are unsigned: what may be negative costs Numba a check per
+access (a negative index counts from the end) and keeps the compiler from doing several rows at once.
 """
 
 from __future__ import annotations
@@ -24,17 +27,18 @@ def intern_close(values: Array, begin: int, codes: Array, low: int, limit: int, 
     Returns (rows done, codes given).
     """
     size = np.uint64(len(codes))
-    for i in range(begin, len(values)):
-        at = np.uint64(values[i] - low)
+    rest, out = values[begin:], out[begin:]
+    for i in range(len(rest)):
+        at = np.uint64(rest[i] - low)
         if at >= size:
-            return i, n
+            return begin + i, n
         code = codes[at]
         if code < 0:
             if n >= limit:
-                return i, n
+                return begin + i, n
             code = n
             codes[at] = code
-            names[n] = values[i]
+            names[n] = rest[i]
             n += 1
         out[i] = code
     return len(values), n
@@ -49,14 +53,15 @@ def intern_narrow(values: Array, begin: int, words: Array, shift: int, limit: in
     Returns (rows done, codes given).
     """
     down = np.uint64(shift)
-    for i in range(begin, len(values)):
-        value = values[i]
+    rest, out = values[begin:], out[begin:]
+    for i in range(len(rest)):
+        value = rest[i]
         at = (np.uint64(value) * _GOLDEN) >> down
         word = words[at]
         if word >> 32 != value or word == -1:
             word, n = _search_narrow(value, at, words, limit, names, n)
             if word == -1:
-                return i, n
+                return begin + i, n
         out[i] = word & 0xFFFFFFFF
     return len(values), n
 
@@ -134,19 +139,18 @@ def insert(values: Array, first_code: int, keys: Array, codes: Array, shift: int
 
 @njit(cache=True)
 def in_order(times: Array, head: int) -> bool:
-    """Whether no time is below the one before it: looked at for the first `head`, and only then for all others.
+    """Whether no time is below the one before it: looked at for the first `head`, and only then for all others."""
+    return _no_step_down(times[:head]) and _no_step_down(times[max(head - 1, 0) :])
 
-    Within the two without a way out: so this runs at the speed of memory.
-    """
-    below = False
-    n = len(times) - 1
-    for i in range(min(head, n)):
-        below |= times[i + 1] < times[i]
-    if below:
-        return False
-    for i in range(min(head, n), n):
-        below |= times[i + 1] < times[i]
-    return not below
+
+@njit(cache=True)
+def _no_step_down(times: Array) -> bool:
+    """Without a way out, counting from 0 and in words as wide as times: so this runs at the speed of memory."""
+    below = np.int64(0)
+    after = times[1:]
+    for i in range(len(after)):
+        below |= np.int64(after[i] < times[i])
+    return below == 0
 
 
 @njit(cache=True)
@@ -210,14 +214,15 @@ def group_segments(offsets: Array, slots: Array, keys: int, groups: Array) -> No
     """The same for rows in order: slice s holds rows offsets[s]:offsets[s + 1]."""
     for s in range(len(offsets) - 1):
         base = s * keys
-        for i in range(offsets[s], offsets[s + 1]):
-            groups[i] = base + slots[i]
+        mine, out = slots[offsets[s] : offsets[s + 1]], groups[offsets[s] : offsets[s + 1]]
+        for i in range(len(mine)):
+            out[i] = base + mine[i]
 
 
 @njit(cache=True)
 def mark(groups: Array, present: Array) -> None:
     for i in range(len(groups)):
-        present[groups[i]] = 1
+        present[np.uint64(groups[i])] = 1
 
 
 @njit(cache=True)

@@ -87,7 +87,7 @@ class ResultBuilder:
         return self._empty
 
     def build(self, parts: Sequence[Results]) -> Result:
-        """One table of all parts; windows that have an end in time are in the order of it."""
+        """One table of all parts, in the order of windows' ends; those that have none come last."""
         parts = [p for p in parts if len(p)]
         if not parts:
             return self.empty()
@@ -104,8 +104,9 @@ class ResultBuilder:
         if self._spec.lateness is not None:
             columns.append(pa.array(given.void))
         table = pa.Table.from_arrays(columns, self._column_names)
-        if np.count_nonzero(end[1:] < end[:-1]):
-            table = table.take(np.argsort(given.end, kind="stable"))
+        due = end - 1  # NO_TIME is the lowest number and becomes the highest: windows without an end come last
+        if np.count_nonzero(due[1:] < due[:-1]):
+            table = table.take(np.argsort(given.end - 1, kind="stable"))
         if self._spec.finalize is not None:
             table = self._spec.finalize(table)
         return Result(table)
