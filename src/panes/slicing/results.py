@@ -100,7 +100,7 @@ class ResultBuilder:
         if self._positions is not None:
             columns += [_position(given.lo, self._positions), _position(given.hi, self._positions)]
         columns += given.values
-        columns.append(arrow_from_values(given.revision.astype(np.int32, copy=False), None, REVISION))
+        columns.append(_revisions(given.revision))
         if self._spec.lateness is not None:
             columns.append(pa.array(given.void))
         table = pa.Table.from_arrays(columns, self._column_names)
@@ -138,6 +138,15 @@ def _strings(texts: Sequence[bytes], counts: Array | None) -> pa.Array:
             raise DataError(f"one call gives {sum(times):,} results, too many for one table: push smaller batches")
         offsets = np.array(lengths, np.int32).repeat([1, *times]).cumsum(dtype=np.int32)
     return pa.StringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(data))
+
+
+_NOT_REVISED = pa.array(np.zeros(4096, np.int32))
+
+
+def _revisions(numbers: Array) -> pa.Array:
+    if len(numbers) <= len(_NOT_REVISED) and not numbers.any():
+        return _NOT_REVISED.slice(0, len(numbers))
+    return arrow_from_values(numbers.astype(np.int32, copy=False), None, REVISION)
 
 
 def _position(bounds: Array, type: pa.DataType) -> pa.Array:

@@ -85,7 +85,7 @@ class PartialLane:
         progress = self._progress()
         if self.slices:
             parts.append(self.slices.due(before, watermark))
-            self.slices.purge(progress)
+            self.slices.purge_now_and_then(progress)
         if self.sessions:
             parts.append(self.sessions.due(watermark, keep=self.lateness is not None))
             if self.lateness is not None:
@@ -152,6 +152,7 @@ class PartialLane:
         """The whole state, or that of some keys, as Arrow tables."""
         from panes.slicing.partials import partial_lane_state
 
+        self._tidy()
         return partial_lane_state.dump(self, slots)
 
     def load(self, tables: dict[str, pa.Table], slot_map: Array) -> None:
@@ -160,8 +161,14 @@ class PartialLane:
 
         partial_lane_state.load(self, tables, slot_map)
 
+    def _tidy(self) -> None:
+        """Hold only what is needed, whenever that was looked at last."""
+        if self.slices and self.watermark > ALWAYS:
+            self.slices.purge(self._progress())
+
     def used_slots(self) -> Array:
         """Slots of keys that something is held of."""
+        self._tidy()
         parts = [self.slices.store.used_slots(), self.revisions.used_slots()]
         parts += [s.store.used_slots() for s in self.sessions.running]
         return np.unique(np.concatenate(parts))
@@ -177,6 +184,7 @@ class PartialLane:
 
     def describe(self) -> dict[str, Any]:
         """What slices look like now: where those held begin, and where the next edge after the watermark is."""
+        self._tidy()
         after = max(self.watermark, self.last_time)
         return {
             "slice_starts": self.slices.slices.starts.tolist(),
@@ -185,6 +193,7 @@ class PartialLane:
         }
 
     def metrics(self) -> dict[str, Any]:
+        self._tidy()
         stores = [s.store for s in self.sessions.running]
         return {
             "slices": len(self.slices.slices),

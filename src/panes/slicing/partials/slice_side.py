@@ -60,6 +60,7 @@ class SliceSide:
         self._purged: tuple[int, int | None] | None = None
         #: slices that were joined: start -> end
         self._joined: dict[int, int] = {}
+        self._after_purge = 0  # slices left by the last purge
         self._crowded = 64
         self._checked = _SMALL
         self.empty = EmptyWindows(self) if emit_empty else None
@@ -179,6 +180,11 @@ class SliceSide:
         there = np.flatnonzero(self.store.holds(slot, news, hi))
         return there, self.store.answer_one(slot, lo[there], hi[there])
 
+    def purge_now_and_then(self, progress: int) -> None:
+        """Purge when slices have become an eighth more: finding out which can go costs as much as to answer windows."""
+        if len(self.slices) > self._after_purge + (self._after_purge >> 3):
+            self.purge(progress)
+
     def purge(self, progress: int) -> None:
         """Forget slices that no window ending after `progress` needs, and join others if there are many."""
         horizon = self.windows.horizon(progress)
@@ -193,6 +199,7 @@ class SliceSide:
         if len(self.slices) > self._crowded:
             self._join(progress)
             self._crowded = max(64, 2 * len(self.slices))
+        self._after_purge = len(self.slices)
 
     def _join(self, progress: int) -> None:
         """Join slices behind `progress` where no window to come begins."""
