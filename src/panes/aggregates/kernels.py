@@ -59,9 +59,9 @@ def sum_by_group(values: Array, groups: Array, sums: Array, counts: Array) -> No
     n = len(sums)
     if n > _COPIED_GROUPS:
         for i in range(len(groups)):
-            g = np.uint64(groups[i])
-            sums[g] += values[i]
-            counts[g] += 1
+            at = np.uint64(groups[i])
+            sums[at] += values[i]
+            counts[at] += 1
         return
     s = np.zeros((4, n), sums.dtype)
     c = np.zeros((4, n), np.int64)
