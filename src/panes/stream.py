@@ -132,7 +132,8 @@ class Stream(Answers, Operated):
     ) -> Stream:
         """The same rows with another event time: a column, a computed one too, or `pn.arrival()`."""
         plan = self._plan
-        names = plan.scope.names if isinstance(time, str) else tuple(dict.fromkeys((*plan.columns, *plan.keys)))
+        kept = (*plan.columns, *plan.keys, *((time,) if time in plan.scope.names else ()))  # not the time so far
+        names = tuple(dict.fromkeys(kept))
         timed = stream(
             self._flow_source(f"with_time({time!r})", names),
             time=time,
