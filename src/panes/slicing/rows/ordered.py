@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from panes.aggregates.base import Cells, Column
+from panes.aggregates.base import Cells
 from panes.slicing.lane import Agg, Query, Rows
 from panes.slicing.rows.changes import Changes
+from panes.slicing.rows.cutting import mark_cuts, plain
+from panes.slicing.rows.driven import DrivenWindows
 from panes.slicing.rows.due import Due, DueFinder, first_times, since
 from panes.slicing.rows.empty_windows import EmptyWindows
 from panes.slicing.rows.key_state import KeyState, horizons
@@ -36,11 +37,8 @@ from panes.windows.base import (
     Closed,
     ContextClass,
     ContextFree,
-    Discretizer,
-    FreeForm,
     KeyRuns,
     LookBack,
-    Machine,
     Measure,
 )
 from panes.windows.session import SessionScan
@@ -99,25 +97,18 @@ class OrderedSlicer:
         column_sets = {str(m.column): s for m, s in self.sets.items() if m.kind == "column"}
         everything = (-np.inf, np.inf)
         self.limits = {d: column_sets[d].limits if d in column_sets else everything for d in self.dimensions}
-        self.discretizers = [(q.number, q.window) for q in queries if isinstance(q.window, Discretizer)]
-        self.free_forms = [(q.number, q.window) for q in queries if isinstance(q.window, FreeForm)]
-        self.machines = [(q.number, q.window) for q in queries if isinstance(q.window, Machine)]
+        self.driven = DrivenWindows(queries, reduces=not any(b.laws.holistic for b in self._bounds))
         self.look_backs = LookBacks(queries, tuple(self.dimensions))
         #: a window that starts "so much back" may start at any row, so every row is a slice of its own
-        self.slice_per_row = bool(self.look_backs or self.free_forms)
-        driven = (*self.discretizers, *self.free_forms, *self.machines)
-        self._wanted = {c for _, w in driven for c in w.columns}
+        self.slice_per_row = bool(self.look_backs or self.driven.free_forms)
         self._shown_by_time = {q.number for q in queries if q.window.context is ContextClass.SESSION}
         self.empty = EmptyWindows(queries) if self.emit_empty else None
         self.changes = Changes(queries)
         states: dict[int, dict[str, Any]] = {}
-        scans = {number: window.state for number, window in self.discretizers}
-        for some in (scans, self.changes.state, {} if self.empty is None else self.empty.state):
+        for some in (self.driven.states(), self.changes.state, {} if self.empty is None else self.empty.state):
             for number, state in some.items():
                 states.setdefault(number, {}).update(state)
-        reduces = not any(b.laws.holistic for b in self._bounds)
-        starts = {number: partial(window.start, reduces=reduces) for number, window in self.machines}
-        self.keys.set_windows(states, self.free_forms, starts, {q.number for q in queries})
+        self.keys.set_windows(states, self.driven.free_forms, self.driven.starts(), {q.number for q in queries})
         self.finder = DueFinder(self.sets, tuple(self.dimensions))
 
     def no_slices(self) -> SliceTable:
@@ -137,21 +128,9 @@ class OrderedSlicer:
         before = self.keys.progress(runs.slots)
         held = self._open_slices(runs.slots)
         cut = self._context_free_cuts(runs, values, before, held)
-        closed: list[tuple[int, Closed]] = []
-        for number, window in self.discretizers:
-            state = self.keys.window_state(number, runs.slots)
-            scanned = window.scan(runs, state)
-            self.keys.store_window_state(number, runs.slots, state)
-            cut[scanned.cuts[scanned.cuts < len(cut)]] = True
-            closed.append((number, scanned.closed))
-        for number, form in self.free_forms:
-            closed.append((number, self._run_free_form(number, form, runs)))
-        for number, _ in self.machines:
-            scanned = self.keys.machines[number].take(runs)
-            cut[scanned.cuts] = True
-            closed.append((number, scanned.closed))
+        complete = self.driven.take(runs, self.keys, cut)
         new = self._continue_open(self._slice(rows, runs, values, cut), runs, cut)
-        if self.machines:
+        if self.driven.machines:
             self.costs["reduce_before"] += len(rows) - len(new) + int(np.count_nonzero(~cut[runs.offsets[:-1]]))
         self.slices = self.slices.append(new)
         self.keys.note(runs, values)
@@ -159,7 +138,7 @@ class OrderedSlicer:
             *self.finder.by_rows(self.slices, runs.slots, before, self.keys),
             *self.look_backs.by_rows(self.slices, runs.slots, before, self.keys),
         ]
-        found = self._found([*(self._of_closed(n, c) for n, c in closed), *by_rows], results)
+        found = self._found([*(self._of_closed(n, c) for n, c in complete), *by_rows], results)
         if len(self.slices) > 2 * self._after_purge + 64:
             self._purge()
         return found
@@ -194,7 +173,7 @@ class OrderedSlicer:
             offsets = np.concatenate(([0], changes, [n]))
             slots = owner[offsets[:-1]]
         self.keys.grow(int(slots[-1]) + 1)
-        columns = {name: plain(rows.columns[name]) for name in self._wanted}
+        columns = {name: plain(rows.columns[name]) for name in self.driven.columns}
         return rows, KeyRuns(slots, offsets, self.keys.rows_seen[slots], rows.times, columns, arrival)
 
     def _dimension(self, measure: Measure) -> int:
@@ -229,7 +208,7 @@ class OrderedSlicer:
             else:
                 dimension = self._dimension(measure)
                 now, previous = values[dimension], before[dimension]
-            _mark_cuts(cut, now, heads, np.where(held, previous, now[heads]), windows)
+            mark_cuts(cut, now, heads, np.where(held, previous, now[heads]), windows)
         return cut
 
     def _slice(self, rows: Rows, runs: KeyRuns, values: tuple[Array, ...], cut: Array) -> SliceTable:
@@ -275,33 +254,11 @@ class OrderedSlicer:
         self.slices = self.slices.take(keep)
         return SliceTable(new.slot, pos, rows, first, new.last, tuple(merged_cells))
 
-    def _run_free_form(self, number: int, form: FreeForm, runs: KeyRuns) -> Closed:
-        """User code row by row: rows expire at the head, a window is what is held."""
-        slots, starts, stops, begins, ends = [], [], [], [], []
-        states, heads = self.keys.free_forms[number]
-        for g, slot in enumerate(runs.slots.tolist()):
-            if states[slot] is None:
-                states[slot] = form.new_state()
-                heads[slot] = runs.first_pos[g]
-            for i in range(int(runs.offsets[g]), int(runs.offsets[g + 1])):
-                position, time = int(runs.first_pos[g]) + i - int(runs.offsets[g]), int(runs.times[i])
-                row = {name: values[i] for name, values in runs.columns.items()}
-                expired, emit = form.on_row(states[slot], row, position, time)
-                heads[slot] = min(heads[slot] + int(expired), position)
-                if emit and heads[slot] < position:
-                    slots.append(slot)
-                    starts.append(heads[slot])
-                    stops.append(position)
-                    begins.append(ALWAYS)  # the time of the first row, filled in from the slice
-                    ends.append(time)
-        columns = (np.array(c, np.int64) for c in (slots, starts, stops, begins, ends))
-        return Closed(*columns)
-
     def advance(self, watermark: int, *, results: bool = True) -> Found:
         """Windows that event time alone makes due; then forget slices that no window can need."""
         if watermark <= self.watermark:
             return self._nothing
-        if not (len(self.slices) or self.discretizers or self.machines or self.emit_empty):
+        if not (len(self.slices) or self.driven.follow_time or self.emit_empty):
             self.watermark = watermark
             return self._nothing
         due = [
@@ -310,15 +267,7 @@ class OrderedSlicer:
         ]
         if self.empty is not None:
             due.append(self.empty.between(due, self.slices, self.watermark, watermark, self.keys))
-        slots = np.arange(len(self.keys))
-        for number, window in self.discretizers:
-            state = self.keys.window_state(number, slots)
-            closed = window.advance(watermark, slots, state)
-            if len(closed):
-                self.keys.store_window_state(number, slots, state)
-                due.append(self._of_closed(number, closed))
-        for number, _ in self.machines:
-            due.append(self._of_closed(number, self.keys.machines[number].advance(watermark)))
+        due += [self._of_closed(n, c) for n, c in self.driven.advance(watermark, self.keys)]
         found = self._found(due, results)
         self.watermark = watermark
         self._purge()
@@ -332,13 +281,7 @@ class OrderedSlicer:
         ]
         if self.empty is not None:
             due.append(self.empty.between(due, self.slices, self.watermark, NEVER, self.keys))
-        slots = np.arange(len(self.keys))
-        for number, window in self.discretizers:
-            state = self.keys.window_state(number, slots)
-            closed = window.finish(slots, state, self.keys.rows_seen)
-            due.append(self._of_closed(number, closed))
-        for number, _ in self.machines:
-            due.append(self._of_closed(number, self.keys.machines[number].finish()))
+        due += [self._of_closed(n, c) for n, c in self.driven.finish(self.keys)]
         return self._found(due)
 
     def _found(self, parts: Sequence[Due], results: bool = True) -> Found:
@@ -348,10 +291,10 @@ class OrderedSlicer:
         due = self.changes.among(due.located(self.slices), self.keys)
         if not len(due):
             return self._nothing
-        if self.machines:
+        if self.driven.machines:
             held = due.i1 - due.i0
-            if len(self.machines) < len(self.queries):
-                held = held[np.isin(due.number, [number for number, _ in self.machines])]
+            if len(self.driven.machines) < len(self.queries):
+                held = held[np.isin(due.number, [number for number, _ in self.driven.machines])]
             self.costs["reduce_at_end"] += int((held - 1).sum())
             self.costs["buffered"] = max(self.costs["buffered"], int(held.max(initial=0)))
         if not results:
@@ -378,9 +321,8 @@ class OrderedSlicer:
                 dimension = self._dimension(measure)
                 horizon = horizons(windows, self.keys.last[dimension])
                 keep |= table.last[dimension] >= horizon[table.slot]
-        if self.discretizers or self.free_forms or self.machines:
-            needed = self.keys.open_from(self.discretizers, self.free_forms)
-            keep |= table.stop > needed[table.slot]
+        if self.driven:
+            keep |= table.stop > self.driven.open_from(self.keys)[table.slot]
         if self.look_backs:
             keep |= self.look_backs.needed(table, self.watermark)
         if not keep.all():
@@ -391,17 +333,12 @@ class OrderedSlicer:
 
     def next_due(self, watermark: int) -> int:
         """No window on event time is due before the watermark reaches this; ALWAYS if any row may close one."""
-        driven = [w for _, w in self.discretizers if not isinstance(w, SessionScan)]
-        if watermark == ALWAYS or driven or self.free_forms or self.machines or self.dimensions:
+        if watermark == ALWAYS or not self.driven.sessions_only or self.dimensions:
             return ALWAYS
         found = [watermark + 1] if self.look_backs.timed else []
         if TIME in self.sets:
             found.append(self.sets[TIME].next_end(watermark))
-        for number, window in self.discretizers:
-            state = self.keys.windows[number]
-            open_until = state["deadline"][state["open"]].min(initial=NEVER - 1)
-            gap = getattr(window, "gap", None)
-            found.append(min(int(open_until), watermark if gap is None else watermark + int(gap)) + 1)
+        found += self.driven.next_deadlines(watermark, self.keys)
         return min(found, default=NEVER)
 
     def rows_until_due(self) -> int:
@@ -463,32 +400,3 @@ class OrderedSlicer:
         others = self.slices.take(~np.isin(self.slices.slot, slots))
         both = SliceTable.concat([others, part.slices.with_slots(slots[part.slices.slot])])
         self.slices = both.take(np.argsort(both.slot, kind="stable"))
-
-
-def _mark_cuts(cut: Array, values: Array, heads: Array, previous: Array, windows: WindowSet) -> None:
-    """Set cut where an edge lies in (value before, value]; `previous` is the value before each key's first row."""
-    if len(heads) == 1:
-        edges, jumps = windows.edges_among(np.concatenate((previous, values)))
-        for marks in (edges, jumps):
-            at = values.searchsorted(marks)
-            cut[at[at < len(cut)]] = True
-        return
-    edges, jumps = windows.edges_among(np.sort(np.concatenate((previous, values))))
-    marks = np.concatenate((edges, jumps))
-    marks.sort()
-    place = marks.searchsorted(values, side="right")
-    changed = np.empty(len(cut), bool)
-    changed[1:] = place[1:] != place[:-1]
-    changed[heads] = place[heads] != marks.searchsorted(previous, side="right")
-    cut |= changed
-
-
-def plain(column: Column) -> Array:
-    """A column as discretizers see it: null is False for booleans, NaN for numbers, None for the rest."""
-    if column.valid is None or column.valid.all():
-        return column.values
-    if column.values.dtype == bool:
-        return column.values & column.valid
-    if column.values.dtype == object:
-        return np.where(column.valid, column.values, np.array(None))
-    return np.where(column.valid, column.values.astype(np.float64), np.nan)

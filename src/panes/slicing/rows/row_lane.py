@@ -197,7 +197,7 @@ class RowLane:
             "combines": self.live.combines,
             "bytes": sum(s.nbytes for s in self.slicers()) + sum(r.nbytes for r in (*self.log, *self.buffer.runs)),
             "store": self.live.store,
-            **({**self.live.costs, "network": 0, "plans": self.plans()} if self.live.machines else {}),
+            **({**self.live.costs, "network": 0, "plans": self.plans()} if self.live.driven.machines else {}),
         }
 
 

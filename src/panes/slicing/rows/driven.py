@@ -1,0 +1,133 @@
+"""Windows that rows decide on, one row after the other: discretizers, policies, and windows of users' own.
+
+Each keeps its state per key in `KeyState`. Rows of a release go in, where slices must be cut and which windows
+are complete comes out; the same when time passes, and at the end of the stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from panes.slicing.lane import Query
+from panes.slicing.rows.key_state import KeyState
+from panes.windows.base import ALWAYS, NEVER, Closed, Discretizer, FreeForm, KeyRuns, Machine, Running
+from panes.windows.session import SessionScan
+
+Array = np.ndarray
+
+#: windows that are complete, by the number of their query
+Complete = list[tuple[int, Closed]]
+
+
+class DrivenWindows:
+    """The data-driven windows among some queries."""
+
+    def __init__(self, queries: Sequence[Query], *, reduces: bool) -> None:
+        """`reduces`: all aggregates can be computed from partials."""
+        self._discretizers = [(q.number, q.window) for q in queries if isinstance(q.window, Discretizer)]
+        self.free_forms = [(q.number, q.window) for q in queries if isinstance(q.window, FreeForm)]
+        self.machines = [(q.number, q.window) for q in queries if isinstance(q.window, Machine)]
+        self._reduces = reduces
+        all_ = (*self._discretizers, *self.free_forms, *self.machines)
+        self.columns = {c for _, window in all_ for c in window.columns}
+
+    def __bool__(self) -> bool:
+        return bool(self._discretizers or self.free_forms or self.machines)
+
+    @property
+    def follow_time(self) -> bool:
+        """Whether time alone may complete one."""
+        return bool(self._discretizers or self.machines)
+
+    @property
+    def sessions_only(self) -> bool:
+        return not (self.free_forms or self.machines) and all(isinstance(w, SessionScan) for _, w in self._discretizers)
+
+    def states(self) -> Mapping[int, Mapping[str, Any]]:
+        """Columns of state per key, with defaults."""
+        return {number: window.state for number, window in self._discretizers}
+
+    def starts(self) -> Mapping[int, Callable[[], Running]]:
+        """How machines begin."""
+        return {number: partial(window.start, reduces=self._reduces) for number, window in self.machines}
+
+    def take(self, runs: KeyRuns, keys: KeyState, cut: Array) -> Complete:
+        """Rows have come; `cut` is set before each at which a window begins or ends."""
+        complete: Complete = []
+        for number, window in self._discretizers:
+            state = keys.window_state(number, runs.slots)
+            scanned = window.scan(runs, state)
+            keys.store_window_state(number, runs.slots, state)
+            cut[scanned.cuts[scanned.cuts < len(cut)]] = True
+            complete.append((number, scanned.closed))
+        for number, form in self.free_forms:
+            complete.append((number, _run_free_form(form, runs, *keys.free_forms[number])))
+        for number, _ in self.machines:
+            scanned = keys.machines[number].take(runs)
+            cut[scanned.cuts] = True
+            complete.append((number, scanned.closed))
+        return complete
+
+    def advance(self, watermark: int, keys: KeyState) -> Complete:
+        """Event time has reached `watermark`."""
+        complete: Complete = []
+        slots = np.arange(len(keys))
+        for number, window in self._discretizers:
+            state = keys.window_state(number, slots)
+            closed = window.advance(watermark, slots, state)
+            if len(closed):
+                keys.store_window_state(number, slots, state)
+                complete.append((number, closed))
+        for number, _ in self.machines:
+            complete.append((number, keys.machines[number].advance(watermark)))
+        return complete
+
+    def finish(self, keys: KeyState) -> Complete:
+        """End of stream."""
+        complete: Complete = []
+        slots = np.arange(len(keys))
+        for number, window in self._discretizers:
+            complete.append((number, window.finish(slots, keys.window_state(number, slots), keys.rows_seen)))
+        for number, _ in self.machines:
+            complete.append((number, keys.machines[number].finish()))
+        return complete
+
+    def open_from(self, keys: KeyState) -> Array:
+        """Per key the first position that one of these windows still holds."""
+        return keys.open_from(self._discretizers, self.free_forms)
+
+    def next_deadlines(self, watermark: int, keys: KeyState) -> list[int]:
+        """Before which watermark no session can end, for each query; only if there are sessions only."""
+        found = []
+        for number, window in self._discretizers:
+            state = keys.windows[number]
+            open_until = int(state["deadline"][state["open"]].min(initial=NEVER - 1))
+            gap = getattr(window, "gap", None)
+            found.append(min(open_until, watermark if gap is None else watermark + int(gap)) + 1)
+        return found
+
+
+def _run_free_form(form: FreeForm, runs: KeyRuns, states: Array, heads: Array) -> Closed:
+    """User code row by row: rows expire at the head, a window is what is held."""
+    slots, starts, stops, begins, ends = [], [], [], [], []
+    for g, slot in enumerate(runs.slots.tolist()):
+        if states[slot] is None:
+            states[slot] = form.new_state()
+            heads[slot] = runs.first_pos[g]
+        for i in range(int(runs.offsets[g]), int(runs.offsets[g + 1])):
+            position, time = int(runs.first_pos[g]) + i - int(runs.offsets[g]), int(runs.times[i])
+            row = {name: values[i] for name, values in runs.columns.items()}
+            expired, emit = form.on_row(states[slot], row, position, time)
+            heads[slot] = min(heads[slot] + int(expired), position)
+            if emit and heads[slot] < position:
+                slots.append(slot)
+                starts.append(heads[slot])
+                stops.append(position)
+                begins.append(ALWAYS)  # the time of the first row, filled in from the slice
+                ends.append(time)
+    columns = (np.array(c, np.int64) for c in (slots, starts, stops, begins, ends))
+    return Closed(*columns)
