@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from panes.aggregates.base import Column
 from panes.aggregates.columns import column_from_arrow
 from panes.errors import OperatorClosed, QueryError
-from panes.slicing.arrival import Arrival, Spread, arrive, spread
+from panes.slicing.admission import TIME_LIMIT, bad_gaps, with_time
+from panes.slicing.arrival import Arrival, arrive
 from panes.slicing.checkpoint import restore, snapshot
 from panes.slicing.idle_keys import IdleKeys
 from panes.slicing.keys import KeyDirectory
 from panes.slicing.lane import Query, Results, Rows
-from panes.slicing.ledger import BAD_GAP, NULL_TIME, OUT_OF_RANGE, TOO_LATE, LateLedger
+from panes.slicing.ledger import TOO_LATE, LateLedger
 from panes.slicing.partials.partial_lane import PartialLane
 from panes.slicing.raw_rows import RawRows
 from panes.slicing.result_schema import dimensions, needs_rows, positions
@@ -33,8 +33,6 @@ from panes.slicing.workload import Workload, analyse, order_free
 from panes.windows.base import ALWAYS, NEVER, Bound, Window
 
 Array = np.ndarray
-#: Times beyond this are no times: sums of a time and two sizes then never leave int64.
-_TIME_LIMIT = 2**62
 
 
 class SliceOperator:
@@ -154,7 +152,7 @@ class SliceOperator:
         if tick < self.watermark:
             self._counts["watermark_regressions"] += 1
         elif tick > self.watermark:
-            parts += self._advance(min(tick, _TIME_LIMIT))
+            parts += self._advance(min(tick, TIME_LIMIT))
         return self._given(parts)
 
     def finish(self) -> Result:
@@ -193,7 +191,7 @@ class SliceOperator:
         # first of all what may fail: a batch that does is refused whole, and nothing has changed
         evaluated = {text: column_from_arrow(a) for text, a in self._expressions.evaluate(table).items()}
         self._counts["rows_in"] += table.num_rows
-        table, times, around, usable = self._with_time(table)
+        table, times, around, usable = with_time(table, self.spec.time, self._ledger)
         if around is None:
             return []
         if usable is not None:
@@ -208,27 +206,12 @@ class SliceOperator:
         self._seq += n
         if self._needs_raw:
             self._raw.keep(rows.seq, table)
-        unusable = self._bad_gaps(table, evaluated)
+        unusable = bad_gaps(table, [evaluated[gap] for gap in self._gaps], self._ledger)
         if arrival.late is None and unusable is None:
             self._counts["rows_used"] += n
             self._add(rows)
             return self._advance(arrival.watermark)
         return self._row_by_row(table, rows, arrival, unusable)
-
-    def _bad_gaps(self, table: pa.Table, evaluated: Mapping[str, Column]) -> Array | None:
-        """Rows without a usable session gap, which go to the ledger; None if there are none."""
-        if not self._gaps:
-            return None
-        bad = np.zeros(table.num_rows, bool)
-        for gap in self._gaps:
-            column = evaluated[gap]
-            bad |= ~(column.values >= 0)  # negative, or NaN
-            if column.valid is not None:
-                bad |= ~column.valid
-        if not bad.any():
-            return None
-        self._ledger.put(table.filter(pa.array(bad)), BAD_GAP)
-        return bad
 
     def _arrival_numbers(self, n: int) -> Array:
         if self._order_matters:
@@ -237,24 +220,6 @@ class SliceOperator:
         if len(self._ramp) < n:
             self._ramp = np.arange(n)
         return self._ramp[:n]
-
-    def _with_time(self, table: pa.Table) -> tuple[pa.Table, Array, Spread | None, Array | None]:
-        """The batch without rows that have no usable time, the other rows' times and their spread (None if there
-        are none), and which rows they are (None: all)."""
-        column = column_from_arrow(table[self.spec.time])
-        times = column.values.astype(np.int64, copy=False)
-        if not len(times):
-            return table, times, None, None
-        around = spread(times)
-        if column.valid is None and around.low >= -_TIME_LIMIT and around.high <= _TIME_LIMIT:
-            return table, times, around, None
-        valid = np.ones(len(times), bool) if column.valid is None else column.valid
-        out = valid & ((times > _TIME_LIMIT) | (times < -_TIME_LIMIT))
-        self._ledger.put(table.filter(pa.array(~valid)), NULL_TIME)
-        self._ledger.put(table.filter(pa.array(out)), OUT_OF_RANGE)
-        usable = np.flatnonzero(valid & ~out)
-        times = times[usable]
-        return table.take(pa.array(usable)), times, spread(times) if len(times) else None, usable
 
     def _row_by_row(self, table: pa.Table, rows: Rows, arrival: Arrival, unusable: Array | None) -> list[Results]:
         """A batch with rows that are late or unusable: each correction happens at its place among the others."""
