@@ -11,8 +11,8 @@ from panes.stream import Stream
 
 if TYPE_CHECKING:
     from panes.plan.clauses import Asked
-    from panes.plan.join import JoinClause
     from panes.plan.names import Given
+    from panes.plan.relation_query import JoinClause
     from panes.windows.base import Window
 
 
@@ -54,7 +54,7 @@ def join(
     [(1, 10, None), (2, 20, 19)]
     """
     from panes.plan.clauses import Asked
-    from panes.plan.join import JoinClause
+    from panes.plan.relation_query import JoinClause
 
     if not (isinstance(names, tuple | list) and len(names) == 2):
         raise QueryError(f"join: names must be two names, for instance ('l', 'r'); got {names!r}")

@@ -31,10 +31,14 @@ def cases() -> Iterator[Any]:
             yield pytest.param(case, data, id=f"{path.stem}: {name}")
 
 
-def session_of(case: dict[str, Any], data: dict[str, Any]) -> Session:
+def streams_of(case: dict[str, Any], data: dict[str, Any]) -> dict[str, list[Any]]:
     wanted = case.get("streams", {})
     named = wanted if isinstance(wanted, dict) else {name: name for name in wanted}
-    streams = {name: [_row(r) for r in (data[rows] if isinstance(rows, str) else rows)] for name, rows in named.items()}
+    return {name: [_row(r) for r in (data[rows] if isinstance(rows, str) else rows)] for name, rows in named.items()}
+
+
+def session_of(case: dict[str, Any], data: dict[str, Any]) -> Session:
+    streams = streams_of(case, data)
     ticks = iter(case.get("clock", []))
     clock = (lambda: next(ticks)) if "clock" in case else None
     return Session(streams, clock=clock)

@@ -12,7 +12,7 @@ from panes.cql.timing import time_of
 from panes.joined import join_streams
 from panes.plan.clauses import Asked
 from panes.plan.expressions import text_of
-from panes.plan.join import JoinClause
+from panes.plan.relation_query import JoinClause
 from panes.query import Query
 from panes.stream import Stream
 

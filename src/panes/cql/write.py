@@ -18,7 +18,9 @@ from panes.cql.tree import (
     CreateStream,
     Duration,
     Entry,
+    Join,
     Merge,
+    Model,
     Name,
     NamedSource,
     OrderItem,
@@ -27,19 +29,24 @@ from panes.cql.tree import (
     StreamRef,
     SubqueryRef,
     Watermark,
+    WindowClause,
 )
 from panes.cql.types import type_named, type_of
+from panes.cql.write_relations import with_relation
 from panes.cql.write_windows import clause_of
 from panes.errors import QueryError
 from panes.plan.aggregation import is_aggregate
 from panes.plan.expressions import Scope, column_node, parse
 from panes.plan.query import QueryPlan, StreamPlan
+from panes.plan.relation import ROWS, WindowRelation
+from panes.plan.relation_query import Said
 from panes.plan.steps import Having, Order
 from panes.plan.steps import Select as SelectStep
 from panes.plan.trees import rebuilt
 from panes.runners.local.arrival import ARRIVAL_TIME, ArrivalSource
 from panes.runners.local.derived import FlowSource, QuerySource
 from panes.runners.local.merged import MergedSource
+from panes.runners.local.sides import SideSource
 from panes.runners.local.source import Source
 from panes.slicing.spec import MANUAL
 
@@ -79,19 +86,26 @@ class _Writer:
             source = source._source
         if isinstance(source, FlowSource) and type(source._flow).__name__ == "Flow":
             inner = source._flow
-            select = self.flow(inner.stream, source._source, tuple(inner.scalars.wanted))
-            return SubqueryRef(select, alias=Name(self._new("rows")))
+            return self._derived(plan, self.flow(inner.stream, source._source, tuple(inner.scalars.wanted)))
         if isinstance(source, QuerySource):
-            return SubqueryRef(self.query(source._plan, source._source), alias=Name(self._new("rows")))
+            return self._derived(plan, self.query(source._plan, source._source))
         if isinstance(source, MergedSource):
             return self._merged(plan, source)
         return StreamRef(self._base(plan, source))
 
+    def _derived(self, plan: StreamPlan, select: Select) -> StreamRef | SubqueryRef:
+        """What a select gives: a subquery, or a stream of its own where it must be said how much disorder there is."""
+        name = Name(self._new("rows"))
+        if _arrival(plan) is not None or not (plan.watermark or plan.lateness is not None):
+            return SubqueryRef(select, alias=name)
+        lateness = None if plan.lateness is None else _ticks(plan, plan.lateness)
+        self._made.append(CreateStream(name, None, query=select, watermark=_watermark(plan), lateness=lateness))
+        return StreamRef(name)
+
     def _merged(self, plan: StreamPlan, source: MergedSource) -> StreamRef:
         sides = []
         for side in source._sources:
-            if not (isinstance(side, FlowSource) and type(side._flow).__name__ == "Flow"):
-                raise QueryError("to_cql(): a join can't be written as CQL yet; keep the text that it was made from")
+            assert isinstance(side, FlowSource)  # merge() makes no others; joins are written by _join
             select = self.flow(side._flow.stream, side._source, tuple(side._flow.scalars.wanted))
             name = Name(self._new("side"))
             self._made.append(CreateStream(name, None, query=select))
@@ -138,18 +152,60 @@ class _Writer:
         stream = plan.stream
         if plan.emit_empty:
             raise QueryError("to_cql(): emit_empty has no clause in CQL")
+        said = next((s.said for s in plan.steps if isinstance(s, WindowRelation)), None)
+        if said is not None and said.clauses:
+            return _with_steps(plan, self._join(plan, source, said), _given(plan))
         reference = self._reference(stream, source)
-        time = None if _arrival(stream) is not None else stream.time
-        clauses, model = [], None
-        for label, window in plan.windows:
-            clause, model = clause_of(window, time, stream.domain)
-            clauses.append(replace(clause, label=Name(label)))
-        trees: dict[str, exp.Expr] = {n: column_node(n) for n in plan.given.names}
-        trees |= {n: _aggregate(text, stream.scope) for n, text in plan.aggregation.written.items()}
-        trees |= {k: column_node(k) for k in stream.keys}
-        select = Select((), replace(reference, windows=tuple(clauses)), _where(stream))
+        clauses, model = _clauses(plan, stream)
+        trees = _given(plan) | {k: column_node(k) for k in stream.keys}
+        if said is None:
+            trees |= {n: _aggregate(text, stream.scope) for n, text in plan.aggregation.written.items()}
+        select = Select((), replace(reference, windows=clauses), _where(stream))
         select = replace(select, group_by=tuple(column_node(k) for k in stream.keys), model=model)
         return _with_steps(plan, select, trees)
+
+    def _join(self, plan: QueryPlan, source: Source | None, said: Said) -> Select:
+        """Streams under their aliases, each with the window that they share."""
+        if not isinstance(source, MergedSource):
+            raise QueryError("to_cql(): a join of streams that have no data yet can't be written; give them data")
+        joined: Any = None
+        model = None
+        for place, (side, named) in enumerate(zip(source._sources, said.names.sides, strict=True)):
+            assert isinstance(side, SideSource)
+            stream = side._rows._flow.stream
+            clauses, model = _clauses(plan, stream)
+            reference = self._side(stream, side._rows._source)
+            reference = replace(reference, windows=clauses, alias=Name(str(named.alias)))
+            if place:
+                clause = said.clauses[place - 1]
+                on = None if clause.on is None else said.names.read(clause.on)[0]
+                kind: Any = clause.how
+                joined = Join(joined, reference, kind, on, tuple(map(Name, clause.using)))
+            else:
+                joined = reference
+        return Select((), joined, model=model)
+
+    def _side(self, stream: StreamPlan, source: Source | None) -> StreamRef | SubqueryRef:
+        """One stream of a join: by itself, or as a subquery if it is filtered or has columns of its own."""
+        if not stream.where and set(stream.scope.names) <= set(stream.schema.names):
+            return self._reference(stream, source)
+        columns = dict.fromkeys((*stream.columns, *(() if _arrival(stream) else (stream.time,))))
+        return SubqueryRef(self.flow(stream, source, tuple(columns)))
+
+
+def _clauses(plan: QueryPlan, stream: StreamPlan) -> tuple[tuple[WindowClause, ...], Model | None]:
+    """The windows of a query on the time of a stream, and the model that they are evaluated by."""
+    time = None if _arrival(stream) is not None else stream.time
+    clauses, model = [], None
+    for label, window in plan.windows:
+        clause, model = clause_of(window, time, stream.domain)
+        clauses.append(replace(clause, label=Name(label)))
+    return tuple(clauses), model
+
+
+def _given(plan: QueryPlan) -> dict[str, exp.Expr]:
+    """Columns that results have anyway."""
+    return {n: column_node(n) for n in plan.given.names if n != ROWS}
 
 
 def _with_steps(plan: QueryPlan, select: Select, trees: dict[str, exp.Expr]) -> Select:
@@ -164,13 +220,24 @@ def _with_steps(plan: QueryPlan, select: Select, trees: dict[str, exp.Expr]) -> 
                 for e, d in step.keys
                 if e.column not in ("window_end", "revision")
             ]
-            select = replace(select, order_by=(*items, *select.order_by))
+            # a relation is ordered once more, across keys, by columns of its own
+            written = {_what(item) for item in items}
+            more = [item for item in select.order_by if _what(item) not in written]
+            select = replace(select, order_by=(*items, *more))
         elif isinstance(step, SelectStep):
             trees = {name: _over(e.tree, trees) for name, e in step.scalars.wanted.items()}
             shown = list(trees)
+        elif isinstance(step, WindowRelation):
+            select, entries = with_relation(select, step.said, plan.stream.keys)
+            trees = {**trees, **entries}
+            shown = list(step.after.names)
         else:
-            raise QueryError("to_cql(): relations and joins can't be written as CQL yet; keep the text they came from")
+            raise QueryError(f"to_cql(): CQL has no words for {step}")
     return replace(select, entries=tuple(_entry(name, trees[name]) for name in shown))
+
+
+def _what(item: OrderItem) -> str:
+    return item.expression.unnest().sql()
 
 
 def _over(tree: exp.Expr, trees: Mapping[str, exp.Expr]) -> exp.Expr:

@@ -18,7 +18,7 @@ from panes.plan.expressions import Scope, column_node
 from panes.plan.hints import did_you_mean
 from panes.plan.names import Given, Names, Side, inside
 from panes.plan.query import StreamPlan
-from panes.plan.relation_query import SIDE
+from panes.plan.relation_query import SIDE, JoinClause
 from panes.plan.tagged import Joined
 from panes.slicing.spec import MANUAL
 from panes.slicing.workload import order_free
@@ -28,15 +28,6 @@ from panes.windows.base import Window
 TIME = "panes_time"
 KINDS = {"inner": "INNER", "left": "LEFT", "right": "RIGHT", "full": "FULL", "cross": "INNER"}
 _UNITS = ("s", "ms", "us", "ns")
-
-
-@dataclass(frozen=True)
-class JoinClause:
-    """How a stream is joined to those before it."""
-
-    how: str = "inner"
-    on: Given | None = None
-    using: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -167,13 +158,13 @@ class Joins:
     """Clauses to joins, once the names are known."""
 
     def __init__(self, clauses: Sequence[JoinClause], keys: Sequence[str]) -> None:
-        self._clauses = tuple(clauses)
+        self.clauses = tuple(clauses)
         self._keys = tuple(keys)
 
     def __call__(self, names: Names) -> tuple[Names, tuple[Joined, ...]]:
         names = names.merging({key: column_node(key) for key in self._keys})
         joined = []
-        for side, clause in enumerate(self._clauses, start=1):
+        for side, clause in enumerate(self.clauses, start=1):
             on = None
             if clause.using:
                 names, on = self._using(names, side, clause)

@@ -6,8 +6,9 @@ with the columns that tell whose they are. All windows of a table are worked on 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,9 @@ import pyarrow.compute as pc
 
 from panes.plan.steps import Shape, Step
 from panes.plan.tagged import Statement, Tables
+
+if TYPE_CHECKING:
+    from panes.plan.relation_query import Said
 
 Array = np.ndarray
 #: The column of results that holds the rows of the window, until the relation takes its place.
@@ -32,7 +36,7 @@ class WindowRelation(Step):
     sides: tuple[tuple[str, ...], ...]  # columns of the rows, side by side; several sides: after the side's number
     statement: Statement
     outputs: tuple[str, ...]  # names of what the statement gives; those that the result has anyway are left out
-    text: str
+    said: Said = field(compare=False, repr=False)  # what it was made from
 
     @cached_property
     def after(self) -> Shape:
@@ -83,7 +87,7 @@ class WindowRelation(Step):
         return pa.table(out)
 
     def __str__(self) -> str:
-        return f"relation of each window: {self.text}"
+        return f"relation of each window: {self.said}"
 
 
 def _table(columns: dict[str, pa.Array], rows: int) -> pa.Table:

@@ -5,7 +5,9 @@ Names and types are resolved here, once; only columns that something looks at ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 import pyarrow as pa
 from sqlglot import exp
@@ -16,7 +18,7 @@ from panes.plan.clauses import Asked, Entry, Reader, Tree, several
 from panes.plan.expressions import Expression, Scope
 from panes.plan.grouped import GroupCompiler, has_aggregate
 from panes.plan.grouped_rows import GroupLayout
-from panes.plan.names import Names, Side
+from panes.plan.names import Given, Names, Side
 from panes.plan.query import QueryPlan, StreamPlan, plan_query
 from panes.plan.relation import ROWS, WindowRelation
 from panes.plan.steps import RESERVED
@@ -26,9 +28,48 @@ from panes.windows.base import Window
 
 #: The column of a stream of several sides that says of which side a row is.
 SIDE = "panes_side"
-#: Names with the merged columns of joins, and how each side after the first is joined
-Joins = Callable[[Names], tuple[Names, tuple[Joined, ...]]]
 Ordering = Sequence[tuple[Expression, str]]
+
+
+@dataclass(frozen=True)
+class JoinClause:
+    """How a stream is joined to those before it."""
+
+    how: str = "inner"
+    on: Given | None = None
+    using: tuple[str, ...] = ()
+
+
+class Joins(Protocol):
+    """How the sides of a relation are joined."""
+
+    @property
+    def clauses(self) -> tuple[JoinClause, ...]: ...
+
+    def __call__(self, names: Names) -> tuple[Names, tuple[Joined, ...]]:
+        """Names with the merged columns of joins, and how each side after the first is joined."""
+
+
+class _Alone:
+    """One side: nothing is joined."""
+
+    clauses: tuple[JoinClause, ...] = ()
+
+    def __call__(self, names: Names) -> tuple[Names, tuple[Joined, ...]]:
+        return names, ()
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a relation was made from: the clauses as they were given, what names mean in them, and the joins."""
+
+    asked: Asked
+    names: Names
+    clauses: tuple[JoinClause, ...]
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
 
 
 def plan_relation(
@@ -36,7 +77,7 @@ def plan_relation(
 ) -> QueryPlan:
     """The rows of each window of a stream as a relation."""
     side = Side.of(stream, alias)
-    return plan_sides(stream, windows, asked, (side,), lambda names: (names, ()), emit_empty=emit_empty)
+    return plan_sides(stream, windows, asked, (side,), _Alone(), emit_empty=emit_empty)
 
 
 def plan_sides(
@@ -67,7 +108,8 @@ def plan_sides(
     fields = tuple(pa.schema([schema.field(n) for n in side]) for side in columns)
     layout = Layout(fields, names.window_schema, joined)
     statement, outputs = resolved.compile(layout, every_window=emit_empty)
-    return plan.then(WindowRelation(plan.given, tuple(columns), statement, outputs, f"{told}{asked}"))
+    said = Said(asked, names, joins.clauses, f"{told}{asked}")
+    return plan.then(WindowRelation(plan.given, tuple(columns), statement, outputs, said))
 
 
 class _Resolved:
