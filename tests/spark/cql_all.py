@@ -1,4 +1,6 @@
-"""`python -m tests.spark.cql_all [PART OF A NAME]`: every statement whose rows have names, as a stream on Spark.
+"""`python -m tests.spark.cql_all [PART OF A NAME] [FROM]`: every statement whose rows have names, as a stream on Spark.
+
+FROM: the name to begin with.
 
 Says for each whether it gives what the embedded runner gives before the end of the data; known gaps with the limit.
 """
@@ -17,10 +19,12 @@ from tests.spark.test_cql import CASES, NOT_STREAMED, check_stream, tables_of
 _CLOCK = "Spark stamps rows of a stream, by micro-batch"
 
 
-def main(part: str = "") -> int:
+def main(part: str = "", begin_with: str = "") -> int:
     spark = pn.spark(cores=2, memory="1g")
     count = {"same": 0, "gap": 0, "OTHER": 0}
-    for name, (case, data) in CASES.items():
+    names = list(CASES)
+    for name in names[names.index(begin_with) if begin_with else 0 :]:
+        case, data = CASES[name]
         if part not in name or any(isinstance(rows, list) for rows in tables_of(case, data).values()):
             continue
         known = NOT_STREAMED.get(name) or (_CLOCK if "clock" in case else None)
@@ -29,7 +33,7 @@ def main(part: str = "") -> int:
             try:
                 check_stream(spark, Path(folder), name)
             except Exception as error:
-                said = f"gap: {known}" if known else f"OTHER: {str(error).splitlines()[0][:200]}"
+                said = f"gap: {known}" if known else f"OTHER: {(str(error) or repr(error)).splitlines()[0][:200]}"
         count[said.partition(":")[0]] += 1
         print(f"{time.perf_counter() - begin:5.1f} s  {name}: {said}", flush=True)
     print(", ".join(f"{n} {what}" for what, n in count.items()))
@@ -37,4 +41,4 @@ def main(part: str = "") -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:2]))
+    sys.exit(main(*sys.argv[1:3]))

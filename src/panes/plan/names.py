@@ -113,7 +113,8 @@ class Names:
     def _inside(self, column: exp.Column, text: str) -> exp.Expr:
         """A column reference with its name inside; parts after the column go into its structs."""
         parts = [part.name for part in column.parts]
-        if len(parts) == 1 and parts[0] in self.scope.names:
+        of_rows = len(self.sides) == 1 or parts[0] not in self.window_schema.names  # those of a row come first
+        if len(parts) == 1 and parts[0] in self.scope.names and of_rows:
             return column
         side = self._side(parts[0]) if len(parts) > 1 else None
         if side is not None:
