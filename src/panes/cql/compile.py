@@ -19,7 +19,7 @@ from panes.cql.compile_windows import duration
 from panes.cql.given import given_plan
 from panes.cql.resolved import Input, Joined, Output, ResolvedMerge, ResolvedQuery, ResolvedSelect
 from panes.cql.sources import Settings, open_stream
-from panes.cql.timing import end_in_time, known_time, measures
+from panes.cql.timing import end_in_time, hides_end, known_time, measures
 from panes.cql.tree import Duration
 from panes.errors import QueryError
 from panes.plan.expressions import text_of
@@ -139,7 +139,7 @@ class Compiler:
             return inner.with_time(time, **options)
         if time is not None:
             return inner.stream(time=time, **options)
-        if not by_clock and isinstance(query, ResolvedSelect) and end_in_time(query):
+        if not by_clock and isinstance(query, ResolvedSelect) and end_in_time(query) and not hides_end(query):
             return inner.stream()
         return inner.stream(time=arrival(clock=self.settings.clock))
 

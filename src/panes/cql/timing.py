@@ -13,6 +13,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from panes.cql.catalog import Column, StreamEntry
+from panes.cql.names import Names
 from panes.cql.resolved import Input, Joined, ResolvedMerge, ResolvedQuery, ResolvedSelect
 from panes.cql.tree import Measure, WindowClause, policy_leaves
 
@@ -118,6 +119,13 @@ def end_in_time(query: ResolvedSelect) -> bool:
     while isinstance(first, Joined):
         first = first.left
     return all(on_time(w, time_of(first)) for w in first.windows)
+
+
+def hides_end(query: ResolvedSelect) -> bool:
+    """Whether a column of the result is called window_end and is not the end of the window."""
+    own = any(c.name == "window_end" for i in Names.of(query.source).inputs for c in i.columns)
+    named = [o.tree for o in query.outputs if o.name == "window_end"]
+    return any(own or not (isinstance(tree, exp.Column) and tree.name == "window_end") for tree in named)
 
 
 def same_for_parts(window: WindowClause) -> bool:

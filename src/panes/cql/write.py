@@ -88,18 +88,24 @@ class _Writer:
             inner = source._flow
             return self._derived(plan, self.flow(inner.stream, source._source, tuple(inner.scalars.wanted)))
         if isinstance(source, QuerySource):
-            return self._derived(plan, self.query(source._plan, source._source))
+            rows_of_windows = any(isinstance(step, WindowRelation) for step in source._plan.steps)
+            return self._derived(plan, self.query(source._plan, source._source), apart=rows_of_windows)
         if isinstance(source, MergedSource):
             return self._merged(plan, source)
         return StreamRef(self._base(plan, source))
 
-    def _derived(self, plan: StreamPlan, select: Select) -> StreamRef | SubqueryRef:
-        """What a select gives: a subquery, or a stream of its own where it must be said how much disorder there is."""
+    def _derived(self, plan: StreamPlan, select: Select, *, apart: bool = False) -> StreamRef | SubqueryRef:
+        """What a select gives: a subquery, or a stream of its own where it must be said how much disorder there is.
+
+        `apart`: a stream of its own in any case, since windows move out of subqueries that give their rows.
+        """
         name = Name(self._new("rows"))
-        if _arrival(plan) is not None or not (plan.watermark or plan.lateness is not None):
+        waits = _arrival(plan) is None and (plan.watermark or plan.lateness is not None)
+        if not waits and not apart:
             return SubqueryRef(select, alias=name)
         lateness = None if plan.lateness is None else _ticks(plan, plan.lateness)
-        self._made.append(CreateStream(name, None, query=select, watermark=_watermark(plan), lateness=lateness))
+        watermark = _watermark(plan) if waits else None
+        self._made.append(CreateStream(name, None, query=select, watermark=watermark, lateness=lateness))
         return StreamRef(name)
 
     def _merged(self, plan: StreamPlan, source: MergedSource) -> StreamRef:
