@@ -186,9 +186,11 @@ class World:
         kept = [r for r in kept if all((computed(w, r.data)[GAP] or 0) >= 0 for w in gaps)]
         kept = [r for r in kept if all(computed(w, r.data)[GAP] is not None for w in gaps)]
         keys = [k for k in (named(k, query, feed.names) for k in query.group_by) if not is_pseudo(k, feed)]
-        groups: dict[Any, list[Row]] = {}
+        # keys in the order in which they were met, be it by a late row
+        met = [s for s in scopes if time is None or s[time] is not None]
+        groups: dict[Any, list[Row]] = {tuple(repr(value_of(k, s)) for k in keys): [] for s in met}
         for row in kept:
-            groups.setdefault(tuple(repr(value_of(k, row.data)) for k in keys), []).append(row)
+            groups[tuple(repr(value_of(k, row.data)) for k in keys)].append(row)
         advancing = set().union(*(columns_that_advance(spec_of(w, time, feed.whole(time))) for w in windows))
         return [advanced(rows, advancing) for rows in groups.values()]
 
