@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from panes.plan.query import QueryPlan, StreamPlan
 from panes.runners.spark.event_time import EventTime
-from panes.runners.spark.group_operator import GroupQuery, reach, take, used_columns
+from panes.runners.spark.group_operator import GroupQuery, Runnable, reach, take, used_columns
 from panes.runners.spark.packing import (
     PACKED,
     PACKED_TIME,
@@ -60,10 +60,6 @@ def _needed(job: Job, query: GroupQuery) -> list[str]:
 
 
 def _streaming(job: Job) -> DataFrame:
-    from pyspark.sql import functions as F
-
-    from panes.runners.spark.processor import GIVEN, GroupProcessor
-
     query, stream = _query(job), job.plan.stream
     time = EventTime.of(stream)
     groups = stream_groups(job.plan, job.key_groups)
@@ -73,22 +69,41 @@ def _streaming(job: Job) -> DataFrame:
         packed = packed.withWatermark(PACKED_TIME, time.delay)
     # the watermark is kept by Spark from here on; with its column Spark would drop what it takes for late
     packed = packed.drop(PACKED_TIME)
+    initial = _initial_state(job, query, groups)
+    return in_groups(packed, query, time, groups, late=job.late, initial=initial, inside=job.inside)
+
+
+def in_groups(
+    packed: DataFrame,
+    query: Runnable,
+    time: EventTime,
+    groups: int,
+    *,
+    late: bool = False,
+    initial: Any = None,
+    inside: bool = False,
+) -> DataFrame:
+    """Packed rows of a stream, pushed to the operators of their key groups; what these give, as typed columns."""
+    from pyspark.sql import functions as F
+
+    from panes.runners.spark.processor import GIVEN, GroupProcessor
+
     given = packed.groupBy("panes_group").transformWithStateInPandas(
-        GroupProcessor(query, time, groups, keep_late=job.late),
+        GroupProcessor(query, time, groups, keep_late=late),
         outputStructType=GIVEN,
         outputMode="append",
         timeMode="EventTime",
-        initialState=_initial_state(job, query, groups),
+        initialState=initial,
     )
     counted = given.observe(
-        f"{OBSERVED}_{next(_numbers)}" if job.inside else OBSERVED,
+        f"{OBSERVED}_{next(_numbers)}" if inside else OBSERVED,
         F.coalesce(F.sum("rows"), F.lit(0)).alias("rows"),
         F.coalesce(F.sum("rows_late"), F.lit(0)).alias("rows_late"),
         F.coalesce(F.sum("results_given"), F.lit(0)).alias("results"),
         F.coalesce(F.sum("state_bytes"), F.lit(0)).alias("state_bytes"),
         F.coalesce(F.sum("written"), F.lit(0)).alias("written"),
     )
-    unpack = Unpacker(storable_schema(query.result_schema), storable_schema(query.late_schema) if job.late else None)
+    unpack = Unpacker(storable_schema(query.result_schema), storable_schema(query.late_schema) if late else None)
     return counted.mapInArrow(unpack, spark_schema(unpack.schema))
 
 
