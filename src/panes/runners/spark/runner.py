@@ -21,12 +21,14 @@ from panes.runners.spark.strategies.card import Job, Strategy
 from panes.runners.spark.strategies.key_groups import KEY_GROUPS
 from panes.runners.spark.strategies.native import NATIVE
 from panes.runners.spark.strategies.native_sessions import NATIVE_SESSIONS
+from panes.runners.spark.strategies.policy_central import POLICY_CENTRAL
+from panes.runners.spark.strategies.policy_parallel import POLICY_PARALLEL
 from panes.slicing.keys import KEY_GROUPS as MOST_GROUPS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-STRATEGIES = (NATIVE, NATIVE_SESSIONS, KEY_GROUPS)
+STRATEGIES = (NATIVE, NATIVE_SESSIONS, KEY_GROUPS, POLICY_PARALLEL, POLICY_CENTRAL)
 
 
 def to_spark(
