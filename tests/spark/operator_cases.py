@@ -98,8 +98,13 @@ CASES: dict[str, tuple[Any, bool, bool]] = {
         False,
         True,
     ),
-    "match, full": (lambda a, b: _outer(a, b), False, False),
-    "match, left": (lambda a, b: _outer(a, b, "left").select("k", "x", "y", "result_time"), False, False),
+    "match, full": (lambda a, b: _outer(a, b), False, True),
+    "match, left": (lambda a, b: _outer(a, b, "left").select("k", "x", "y", "result_time"), False, True),
+    "match, inner": (
+        lambda a, b: plain(a).match(plain(b), window=sliding(time("6 ms")), on="l.k = r.k AND l.v + 1 = r.v"),
+        True,
+        True,
+    ),
     "match, one-sided": (
         lambda a, b: _outer(a, b, "right", window=(sliding(count(4)), sliding(count(0)))),
         False,
@@ -113,7 +118,9 @@ CASES: dict[str, tuple[Any, bool, bool]] = {
     "match apart, left": (lambda a, b: _apart(a, b).left, False, True),
     "match apart, matches": (lambda a, b: _apart(a, b).matches, False, True),
     "dedupe": (lambda a, b: keyed(a).dedupe("v", window=sliding(delta("t", 12))), True, True),
-    "dedupe by time": (lambda a, b: plain(a).dedupe("k", "v", window=sliding(time("9 ms"))), False, False),
+    "dedupe by time": (lambda a, b: plain(a).dedupe("k", "v", window=sliding(time("9 ms"))), True, True),
+    "dedupe, tumbling": (lambda a, b: keyed(a).dedupe("v", window=tumbling(time("5 ms"))), True, True),
+    "dedupe by rows": (lambda a, b: plain(a).dedupe("v", window=sliding(count(6))), False, False),
     "sort": (
         lambda a, b: keyed(a).sort("v DESC", window=tumbling(count(4))).select("k", "v", "result_time"),
         False,

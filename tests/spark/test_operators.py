@@ -18,7 +18,7 @@ from panes.errors import QueryError
 from panes.operators import count, sliding
 from panes.query import Query
 from panes.runners.local.rejects import Rejects
-from panes.runners.spark.operator_frames import operator_frame, split_keys
+from panes.runners.spark.operator_frames import operator_frame
 from tests.spark.operator_cases import CASES, SCHEMA, WINDOWS, keyed, table
 
 LEFT, RIGHT = table(60, 1), table(50, 2)
@@ -45,13 +45,11 @@ STATIC = ("aggregate by rows", "aggregate by time", "match by key", "match, full
 
 @pytest.mark.parametrize("name", STATIC)
 def test_static_frames_give_the_same(spark: Any, name: str) -> None:
-    make, spread, _ = CASES[name]
+    make = CASES[name][0]
     expected = make(LEFT, RIGHT).to_arrow()
     # in another order: ties of a time are put in order by the sequence
     frames = spark.createDataFrame(shuffled(LEFT, 3)).repartition(2), spark.createDataFrame(RIGHT)
-    stream = make(*frames)
-    assert bool(split_keys(stream._source)[0]) == spread
-    found = stream.to_spark(sequence="seq").toArrow()
+    found = make(*frames).to_spark(sequence="seq").toArrow()
     assert expected.num_rows > 3
     assert bag(found.cast(expected.schema)) == bag(expected)
 
@@ -110,12 +108,6 @@ def test_streams_give_the_same(spark: Any, run_stream: Callable[..., pa.Table]) 
     assert too_late == {"late_reason": "too late", "late_row": TOO_LATE.to_pylist()[0]}
     kept = keyed(LEFT).dedupe("v", window=sliding(count(2))).where("v > 1").select("v", "k").to_arrow()
     assert bag(pa.Table.from_pylist([r for r in given["late"] if r != too_late], kept.schema)) == bag(kept)
-
-
-def test_where_rows_are_spread_by_key(spark: Any) -> None:
-    frame = pn.testing.micro_batches(spark, schema=SCHEMA)
-    for name, (make, _, spread) in CASES.items():
-        assert bool(split_keys(make(frame, frame)._source, streaming=True)[0]) == spread, name
 
 
 def test_what_spark_cannot_is_refused(spark: Any) -> None:

@@ -2,8 +2,8 @@
 
 Rows of all frames go to a key group, are put in order of event time, and run there through the graph of operators
 (graph_operator.py), punctuations and windows over the results included: over a static frame all at once, over streams
-as far as the watermark has come. Where keys can't meet, rows are spread over groups by key; else one task does all
-of it.
+as far as the watermark has come. Where rows can't meet (operator_spread.py) they are spread over groups; else one task
+does all of it.
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from panes.errors import QueryError
-from panes.operators.models import Use
 from panes.plan.query import QueryPlan
-from panes.runners.local.operated import OperatorSource
 from panes.runners.local.source import Source
 from panes.runners.spark.check import check_session
 from panes.runners.spark.event_time import EventTime
 from panes.runners.spark.graph_query import LEAF, GraphQuery, LeafSource, operators_in
+from panes.runners.spark.operator_spread import split_keys
 from panes.runners.spark.packing import PACKED, PACKED_TIME, Packer, in_order
 from panes.runners.spark.row_columns import named
 from panes.runners.spark.shipping import packed as shipped
@@ -139,38 +138,3 @@ def _static(packed: DataFrame, query: GraphQuery) -> DataFrame:
         return unpack.results(op.finish().table)
 
     return packed.groupBy("panes_group").applyInArrow(whole_group, spark_schema(schema))
-
-
-def split_keys(source: Source, *, streaming: bool = False, windows: QueryPlan | None = None) -> list[tuple[str, ...]]:
-    """For each frame the columns by which its rows may be spread; none: all rows must be in one place.
-
-    Forgotten keys go by the rows of all keys. So does time in a static frame, which comes as far as the last row of
-    any key, and with it what the end gives; over streams it comes as far as the watermark, for all groups alike.
-    """
-    frames = GraphQuery.of(source, windows)[1]
-    together: list[tuple[str, ...]] = [() for _ in frames]
-    if not isinstance(source, OperatorSource) or windows is not None:
-        return together
-    plan = source.plan
-    apart = [id(each) for each in source.inputs] == [id(each) for each in frames]
-    keyed = all(p.stream.keys and all(k in p.stream.schema.names for k in p.stream.keys) for p in plan.ports)
-    forms = {"count", "delta", "time"} if streaming else {"count", "delta"}
-    by_rows = all(c.partition_evict is None and {*c.form[1:]} <= forms for c in plan.use.windows.values())
-    stamped = plan.outputs[source.port].stamped
-    if apart and keyed and by_rows and (_of_keys(plan.use) if streaming else _same_at_the_end(plan.use, stamped)):
-        return [port.stream.keys for port in plan.ports]
-    return together
-
-
-def _of_keys(use: Use) -> bool:
-    """Whether keys know nothing of each other; those of a user's operator may."""
-    return use.model.name in ("Aggregate", "Join", "Sort", "Dedupe", "Punctuate")
-
-
-def _same_at_the_end(use: Use, stamped: bool) -> bool:
-    """Whether they don't at the end either."""
-    if use.model.name == "Aggregate":
-        return not use.parameters["partial"]
-    if use.model.name == "Join":
-        return bool(use.parameters["how"] == "inner")
-    return use.model.name in ("Sort", "Dedupe") and not stamped
