@@ -190,26 +190,30 @@ class Stream(Answers, Operated):
         scope = replace(plan.scope, derived={**plan.scope.derived, **resolved}, visible=names)
         return replace(self, _plan=replace(plan, scope=scope, shown=tuple(dict.fromkeys(shown))))
 
-    def to_spark(self, *, sequence: str | None = None) -> DataFrame:
+    def to_spark(self, *, sequence: str | None = None, late: bool = False, key_groups: int = 16) -> DataFrame:
         """The rows as a Spark DataFrame: streaming if the data is, else static.
 
-        `sequence`: of a stream that an operator gives, a column by which rows with the same time are ordered before
-        the operators see them.
+        Of a stream that operators give:
+
+        - `sequence`: a column by which rows with the same time are ordered before the operators see them.
+        - `late`: also give rows behind the watermark, which operators don't see any more, with `late_reason` and the
+          row itself in `late_row`.
+        - `key_groups`: into how many parts the state of a stream is divided; fixed for the life of a checkpoint.
         """
         from panes.plan.flow import Flow
-        from panes.runners.spark.flows import flow_frame
+        from panes.runners.spark.flows import flow_frame, late_frame
         from panes.runners.spark.source import frame_of
 
-        source = self._data("to_spark()")
-        if sequence is None:
-            return flow_frame(Flow.of(self._plan), frame_of(source))
-        from panes.runners.local.operated import OperatorSource
+        source, flow = self._data("to_spark()"), Flow.of(self._plan)
+        if sequence is None and not late and key_groups == 16:
+            return flow_frame(flow, frame_of(source))
+        from panes.runners.spark.operator_frames import has_operators, operator_frame
 
-        if not isinstance(source, OperatorSource):
-            raise QueryError("sequence= is for streams that operators give: rows of other streams stay where they are")
-        from panes.runners.spark.operator_frames import operator_frame
-
-        return flow_frame(Flow.of(self._plan), operator_frame(source, sequence))
+        if not has_operators(source):
+            asked = "sequence=" if sequence is not None else "late=" if late else "key_groups="
+            raise QueryError(f"{asked} is for streams that operators give: rows of other streams stay where they are")
+        given = operator_frame(source, sequence, late=late, key_groups=key_groups)
+        return late_frame(flow, source.schema, given) if late else flow_frame(flow, given)
 
     def to_cql(self, name: str = "data") -> str:
         """The stream as CQL: `pn.sql(text, {name: data})` gives the same rows."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,17 @@ import pytest
 
 import panes as pn
 from panes.errors import SnapshotMismatch
+from panes.operators import count, sliding, time
 from panes.runners.spark import group_state
-from panes.runners.spark.group_operator import GroupQuery, Step, reach, run, take, used_columns
+from panes.runners.spark.event_time import EventTime
+from panes.runners.spark.graph_query import LEAF, GraphQuery
+from panes.runners.spark.group_operator import GroupQuery as WindowQuery
+from panes.runners.spark.group_operator import Runnable, Step, reach, run, take, used_columns
 from panes.runners.spark.group_state import GroupState, KeptOperators
-from panes.runners.spark.packing import to_bytes, unpacked
+from panes.runners.spark.packing import to_bytes
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.int64()), ("v", pa.float64())])
+SENT = SCHEMA.with_metadata({LEAF: b"0"})  # by the only frame that there is
 WINDOWS: dict[str, dict[str, Any]] = {
     "slices": {"t": pn.tumbling(20), "s": pn.sliding(50, every=7)},
     "rows": {"c": pn.tumbling(pn.rows(5)), "x": pn.session(3)},
@@ -44,29 +50,33 @@ class Store:
         return sum(len(text) for (number,), (text,) in self.values.items() if number >= 0)
 
 
-def query(windows: str, **more: Any) -> GroupQuery:
+def query(windows: str, **more: Any) -> Any:
     stream = pn.stream(None, schema=SCHEMA, time="ts", key="k", watermark="manual", **more)
+    if windows == "operators":
+        given = stream.dedupe("v", window=sliding(time("30 ms"))).sort("v", "k", window=sliding(count(9)))
+        graph, _ = GraphQuery.of(given._source)
+        return replace(graph, times=(EventTime(1, 1, 0, 0),))
     plan = stream.window(**WINDOWS[windows]).agg(n="count(*)", m="median(v)", l="last(v)")._plan
-    return GroupQuery(plan, used_columns(plan))
+    return WindowQuery(plan, used_columns(plan))
 
 
 def batch(rng: np.random.Generator, start: int, rows: int, keys: int = 7) -> pa.Table:
     times = rng.integers(start, start + 100, rows)
-    return pa.table([times, rng.integers(0, keys, rows), rng.integers(0, 9, rows) * 1.0], schema=SCHEMA)
+    return pa.table([times, rng.integers(0, keys, rows), rng.integers(0, 9, rows) * 1.0], schema=SENT)
 
 
 def do_step(
-    store: Store, asked: GroupQuery, watermark: int, rows: pa.Table | None, worker: KeptOperators
+    store: Store, asked: Runnable, watermark: int, rows: pa.Table | None, worker: KeptOperators
 ) -> list[pa.Table]:
     """What a task does with a group."""
     group_state.kept_operators = worker
     state = GroupState(store, asked, asked.facts(4))
     head = state.head()
-    packed = [] if rows is None else [to_bytes(rows.slice(0, 10)), to_bytes(rows.slice(10))]
+    packed = [] if rows is None else [to_bytes(part) for part in (rows.slice(0, 10), rows.slice(10))]
     op = state.operator(head)
     results = reach(op, watermark)
     before = state.before_rows(head, op, packed)
-    results += take(op, unpacked(packed))
+    results += take(op, asked.rows(packed))
     op.take_late()
     state.save(head, op, watermark, packed, before)
     return results
@@ -78,7 +88,7 @@ def _own_operators(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("free", [0, 1 << 18])
-@pytest.mark.parametrize("windows", ["slices", "rows"])
+@pytest.mark.parametrize("windows", ["slices", "rows", "operators"])
 @pytest.mark.parametrize("seed", range(3))
 def test_failures_and_moves_change_nothing(windows: str, seed: int, free: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tasks that fail before or after they wrote, run twice, or land on workers that saw other batches."""
@@ -96,7 +106,7 @@ def test_failures_and_moves_change_nothing(windows: str, seed: int, free: int, m
         task = copy.deepcopy(store)
         found = do_step(task, asked, watermark, rows, workers[rng.integers(3)])
         store = task
-        expected = run(plain, Step(watermark, rows)).results
+        expected = run(plain, Step(watermark, None if rows is None else asked.rows([to_bytes(rows)]))).results
         assert [t.to_pylist() for t in found] == [t.to_pylist() for t in expected]
         if rng.random() < 0.1:
             workers[rng.integers(3)].clear()
@@ -149,6 +159,8 @@ def test_another_query_is_refused_by_name() -> None:
         do_step(store, query("slices"), 0, batch(rng, 0, 50), worker)
     with pytest.raises(SnapshotMismatch, match=r"lateness was None, is 5"):
         do_step(store, query("rows", lateness=5), 0, batch(rng, 0, 50), worker)
+    with pytest.raises(SnapshotMismatch, match=r"operator 1: operator was None, is 'Dedupe'"):
+        do_step(store, query("operators"), 0, batch(rng, 0, 50), worker)
 
 
 def test_workers_keep_operators_within_a_limit() -> None:

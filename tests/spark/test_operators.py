@@ -1,102 +1,57 @@
-"""Operators on Spark: over static frames they give what they give embedded; over streams they say why not."""
+"""Operators on Spark: over static frames and streams they give what they give embedded."""
 
 from __future__ import annotations
 
+import functools
+import json
 import random
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
+from pyspark.sql import functions as F
 
 import panes as pn
 from panes.errors import QueryError
-from panes.operators import InputPort, Model, Operator, OutputPort, count, delta, punct, sliding, time, tumbling
-from panes.runners.spark.operator_frames import split_keys
-
-
-def table(n: int, seed: int) -> pa.Table:
-    rng = random.Random(seed)
-    at, rows = 0, []
-    for i in range(n):
-        at += rng.choice((0, 1, 1, 3))
-        rows.append({"t": at, "k": rng.choice("abc"), "v": rng.randint(0, 9), "seq": i})
-    return pa.Table.from_pylist(rows)
-
+from panes.operators import count, sliding
+from panes.query import Query
+from panes.runners.local.rejects import Rejects
+from panes.runners.spark.operator_frames import operator_frame
+from tests.spark.operator_cases import CASES, SCHEMA, WINDOWS, keyed, table
 
 LEFT, RIGHT = table(60, 1), table(50, 2)
+#: A row far after all others: the watermark of streams is behind them then, at 996.
+LAST = pa.Table.from_pylist([{"t": 1000, "k": "a", "v": 5, "seq": 100}], SCHEMA)
+SEEN = 996
+TOO_LATE = pa.Table.from_pylist([{"t": 3, "k": "b", "v": 8, "seq": 101}], SCHEMA)
 
 
-class Changes(Operator):
-    """Rows whose value is not that of the row before."""
-
-    model = Model("Changes", inputs=(InputPort("in"),), outputs=(OutputPort("out"),))
-    schema: ClassVar = {"v": "bigint", "was": "bigint"}
-
-    def __init__(self) -> None:
-        self.last: int | None = None
-
-    def on_row(self, port: str, row: Any) -> None:
-        last, self.last = self.last, row["v"]
-        if last is not None and last != row["v"]:
-            self.emit(v=row["v"], was=last)
+def shuffled(rows: pa.Table, seed: int) -> pa.Table:
+    order = list(range(rows.num_rows))
+    random.Random(seed).shuffle(order)
+    return rows.take(pa.array(order, pa.int64()))
 
 
-def keyed(data: Any) -> Any:
-    return pn.stream(data, time="t", key="k")
+def bag(found: pa.Table) -> list[str]:
+    return sorted(str(row) for row in found.to_pylist())
 
 
-#: by name: the stream, and whether its rows are spread by key
-CASES: dict[str, tuple[Any, bool]] = {
-    "aggregate by rows": (
-        lambda a, b: keyed(a).aggregate(window=sliding(count(5), every=count(2)), total="sum(v)", n="count(*)"),
-        True,
-    ),
-    "aggregate by time": (
-        lambda a, b: keyed(a).aggregate(
-            window=sliding(time("10 ms"), every=time("4 ms")), partial=True, total="sum(v)"
-        ),
-        False,
-    ),
-    "match by key": (lambda a, b: keyed(a).match(keyed(b), window=sliding(count(3)), on="l.v = r.v"), True),
-    "match, outer": (
-        lambda a, b: pn.stream(a, time="t").match(
-            pn.stream(b, time="t"),
-            window=sliding(time("6 ms")),
-            using="k",
-            how="full",
-            entries={"k": "k", "x": "l.v", "y": "r.v"},
-        ),
-        False,
-    ),
-    "dedupe": (lambda a, b: keyed(a).dedupe("v", window=sliding(delta("t", 12))), True),
-    "sort": (lambda a, b: keyed(a).sort("v DESC", window=tumbling(count(4))).select("k", "v", "result_time"), False),
-    "chain with punctuations": (
-        lambda a, b: (
-            pn.merge(pn.stream(a, time="t").select("t", "v"), pn.stream(b, time="t").select("t", "v"))
-            .punctuate("v = 0")
-            .where("v <> 3")
-            .sort("v", window=tumbling(punct()))
-            .aggregate(window=tumbling(count(3)), vs="collect_list(v)")
-        ),
-        False,
-    ),
-    "of a user": (lambda a, b: pn.stream(a, time="t").apply(Changes()), False),
-}
+#: What runs on static frames of Spark here; the others run without it in test_graph_operator.py.
+STATIC = ("aggregate by rows", "aggregate by time", "match by key", "match, full", "match apart, left", "sort",
+          "chain with punctuations", "of a user")  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", STATIC)
 def test_static_frames_give_the_same(spark: Any, name: str) -> None:
-    make, spread = CASES[name]
+    make = CASES[name][0]
     expected = make(LEFT, RIGHT).to_arrow()
     # in another order: ties of a time are put in order by the sequence
-    order = list(range(LEFT.num_rows))
-    random.Random(3).shuffle(order)
-    frames = spark.createDataFrame(LEFT.take(order)).repartition(2), spark.createDataFrame(RIGHT)
-    stream = make(*frames)
-    assert bool(split_keys(stream._source)[0]) == spread
-    found = stream.to_spark(sequence="seq").toArrow()
+    frames = spark.createDataFrame(shuffled(LEFT, 3)).repartition(2), spark.createDataFrame(RIGHT)
+    found = make(*frames).to_spark(sequence="seq").toArrow()
     assert expected.num_rows > 3
-    assert sorted(map(str, found.cast(expected.schema).to_pylist())) == sorted(map(str, expected.to_pylist()))
+    assert bag(found.cast(expected.schema)) == bag(expected)
 
 
 def test_windows_over_an_operator(spark: Any) -> None:
@@ -104,13 +59,71 @@ def test_windows_over_an_operator(spark: Any) -> None:
         return keyed(data).dedupe("v", window=sliding(count(2))).window(pn.tumbling(10)).agg(n="count(*)")
 
     expected, found = query(LEFT).to_arrow(), query(spark.createDataFrame(LEFT)).to_spark().toArrow()
-    assert sorted(map(str, found.cast(expected.schema).to_pylist())) == sorted(map(str, expected.to_pylist()))
+    assert bag(found.cast(expected.schema)) == bag(expected)
 
 
-def test_streaming_frames_are_refused(spark: Any) -> None:
-    stream = keyed(pn.testing.micro_batches(spark, [LEFT]))
-    with pytest.raises(QueryError, match=r"Dedupe is an operator .* static frames only, .* stream\.operator\(\)"):
-        stream.dedupe("v", window=sliding(count(2))).to_spark()
+def embedded(given: Any) -> pa.Table:
+    """What a stream has given, or windows over it, when time has come to `SEEN`."""
+    source = given._source
+    if not isinstance(given, Query):
+        rows = pa.concat_tables(source.batches(Rejects()))
+        return rows.filter(pc.less(rows[given._plan.time], SEEN))
+    op = given.operator()
+    results = []
+    for rows in source.batches(Rejects()):
+        results.append(op.push(rows.filter(pc.less(rows[given._plan.stream.time], SEEN))).table)
+    return pa.concat_tables([*results, op.advance(SEEN).table])
+
+
+#: What runs on streams of Spark here; all others do so without it in test_graph_operator.py.
+ON_STREAMS = ("match by key and time", "chain with punctuations", "of a user", "by policy")
+
+
+def test_streams_give_the_same(spark: Any, run_stream: Callable[..., pa.Table]) -> None:
+    """Several in one query, over two runs from one checkpoint, in micro-batches that cut times and shuffle rows."""
+    cases = {name: case[0] for name, case in CASES.items()} | WINDOWS
+    batches = [pn.testing.MicroBatches(spark, schema=SCHEMA, partitions=2) for _ in range(2)]
+    frames = {}
+    for name in ON_STREAMS:
+        given = cases[name](*(each.frame for each in batches))
+        windows = given._plan if isinstance(given, Query) else None
+        frames[name] = operator_frame(given._source, "seq", windows=windows, key_groups=2, inside=True)
+    late = keyed(batches[0].frame).dedupe("v", window=sliding(count(2))).where("v > 1").select("v", "k")
+    frames["late"] = late.to_spark(sequence="seq", late=True, key_groups=2)
+    rows = [f.select(F.lit(name).alias("name"), F.to_json(F.struct("*")).alias("row")) for name, f in frames.items()]
+    everything = functools.reduce(lambda a, b: a.union(b), rows)
+    for number, (start, end) in enumerate([(0, 18), (18, 41), (41, 60), (60, 61)]):
+        for each, of in zip(batches, (LEFT, RIGHT)):
+            each.add(shuffled(of.slice(start, end - start) if end < 61 else pa.concat_tables([LAST, TOO_LATE]), number))
+        if number in (1, 3):
+            found = run_stream(everything)
+    given = {name: [json.loads(row) for n, row in zip(*(found[c].to_pylist() for c in ("name", "row"))) if n == name]
+             for name in frames}  # fmt: skip
+    data = [pa.concat_tables([of, LAST]) for of in (LEFT, RIGHT)]
+    for name in ON_STREAMS:
+        wanted = [{k: v for k, v in row.items() if v is not None} for row in embedded(cases[name](*data)).to_pylist()]
+        assert len(wanted) > 3
+        assert sorted(map(str, given[name])) == sorted(map(str, wanted)), name
+    (too_late,) = [row for row in given["late"] if "late_reason" in row]
+    assert too_late == {"late_reason": "too late", "late_row": TOO_LATE.to_pylist()[0]}
+    kept = keyed(LEFT).dedupe("v", window=sliding(count(2))).where("v > 1").select("v", "k").to_arrow()
+    assert bag(pa.Table.from_pylist([r for r in given["late"] if r != too_late], kept.schema)) == bag(kept)
+
+
+def test_what_spark_cannot_is_refused(spark: Any) -> None:
+    streaming, static = pn.testing.micro_batches(spark, schema=SCHEMA), spark.createDataFrame(LEFT)
+    with pytest.raises(QueryError, match="some of the streams that are matched or merged are streaming and some"):
+        CASES["match, full"][0](streaming, static).to_spark()
+    over = keyed(streaming).window(pn.tumbling(5)).agg(v="sum(v)").stream(key="k")
+    with pytest.raises(QueryError, match="operators over the results of windows can't be one streaming query"):
+        over.dedupe("v", window=sliding(count(2))).to_spark()
+    windows = CASES["dedupe"][0](streaming, None).window(pn.tumbling(10)).agg(n="count(*)")
+    with pytest.raises(QueryError, match="strategy='native': windows over what operators give of a stream run where"):
+        windows.to_spark(strategy="native")
+    with pytest.raises(QueryError, match="restore=: windows over what operators give of a stream can't begin"):
+        windows.to_spark(restore=b"")
+    with pytest.raises(QueryError, match="late= is for streams that operators give"):
+        keyed(streaming).to_spark(late=True)
 
 
 def test_a_sequence_must_be_a_column(spark: Any) -> None:

@@ -117,9 +117,9 @@ class QuerySource(DerivedSource):
         op = make_operator(self._plan)
         for batch in self._source.batches(rejects):
             yield op.push(batch).table
-            _pass_on(op, rejects)
+            pass_on(op, rejects)
         yield op.finish().table
-        _pass_on(op, rejects)
+        pass_on(op, rejects)
 
     def explain(self) -> tuple[str, ...]:
         explained = explain(make_operator(self._plan), self._plan.steps, explain_inputs(self._source))
@@ -134,7 +134,7 @@ class QuerySource(DerivedSource):
         return f"a query over {self._source}"
 
 
-def _pass_on(op: SliceOperator, rejects: Rejects) -> None:
+def pass_on(op: SliceOperator, rejects: Rejects) -> None:
     """What the query has not used, to whoever runs it."""
     for row in op.take_late().to_pylist():
         reason = row.pop("reason")

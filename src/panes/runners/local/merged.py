@@ -37,7 +37,7 @@ class MergedSource(DerivedSource):
     def __init__(self, sources: Sequence[DerivedSource], time: str) -> None:
         super().__init__(sources[0].schema, sources)
         self._sources = tuple(sources)
-        self._time = time
+        self.time = time
         counts = [source.rows for source in sources]
         self.rows = None if None in counts else sum(c for c in counts if c is not None)
 
@@ -45,7 +45,7 @@ class MergedSource(DerivedSource):
         if self.live:
             return as_they_come([_reader(source, rejects) for source in self._sources])
         names = self.schema.names
-        return by_time([source.batches(rejects) for source in self._sources], names, self._time)
+        return by_time([source.batches(rejects) for source in self._sources], names, self.time)
 
     def explain(self) -> tuple[str, ...]:
         return tuple(text for source in self._sources for text in source.explain())

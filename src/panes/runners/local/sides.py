@@ -25,12 +25,14 @@ class SideSource(DerivedSource):
     def __init__(self, tagging: Tagging, stream: StreamPlan, source: Source) -> None:
         flow = Flow.of(stream, tuple(dict.fromkeys(tagging.columns.values())))
         self._rows = FlowSource(flow, source)
-        self._tagging = tagging
+        self.tagging = tagging
+        self.stream = stream
+        self.inner = source
         super().__init__(tagging.schema, [self._rows])
         self.rows = self._rows.rows
 
     def derive(self, rejects: Rejects) -> Iterator[pa.Table]:
-        return map(self._tagging.apply, self._rows.batches(rejects))
+        return map(self.tagging.apply, self._rows.batches(rejects))
 
     def explain(self) -> tuple[str, ...]:
         return self._rows.explain()
@@ -42,11 +44,11 @@ class SideSource(DerivedSource):
         from panes.runners.spark.spark_types import spark_type, storable
 
         columns = []
-        for field in self._tagging.schema:
-            if field.name in self._tagging.columns:
-                column = named(self._tagging.columns[field.name])
+        for field in self.tagging.schema:
+            if field.name in self.tagging.columns:
+                column = named(self.tagging.columns[field.name])
             else:
-                column = F.lit(self._tagging.number if field.name == SIDE else None)
+                column = F.lit(self.tagging.number if field.name == SIDE else None)
             columns.append(column.cast(spark_type(storable(field.type))).alias(field.name))
         return self._rows.to_spark().select(*columns)
 

@@ -32,6 +32,12 @@ def flow_frame(flow: Flow, frame: DataFrame) -> DataFrame:
         return _in_workers(flow, frame)
 
 
+def late_frame(flow: Flow, given: pa.Schema, frame: DataFrame) -> DataFrame:
+    """The rows of a stream without windows, beside late rows, which pass by; `given`: the columns of the rows."""
+    mapper = LateFlowMapper(flow, given, arrow_columns(frame, given))
+    return frame.mapInArrow(mapper, spark_schema(mapper.schema))
+
+
 def _native(flow: Flow, frame: DataFrame) -> DataFrame:
     """The rows by Spark alone; raises NoColumn if it would give others."""
     rows = RowColumns(flow.stream, frame)
@@ -79,29 +85,27 @@ def arrow_columns(frame: DataFrame, given: pa.Schema) -> pa.Schema:
     return pa.schema([f for f in arrow_schema(frame.schema) if f.name not in given.names])
 
 
-class StepMapper:
-    """Batches of results to batches of results after the steps; late rows pass by."""
+class Beside:
+    """Batches of results to batches of what is made of them; late rows pass by."""
 
-    def __init__(self, steps: Sequence[Step], given: pa.Schema, late: pa.Schema) -> None:
-        self._steps = tuple(steps)
+    def __init__(self, given: pa.Schema, made: pa.Schema, late: pa.Schema) -> None:
         self._given = given
+        self._made = storable_schema(made)
         self._late = late
-        self.schema = pa.schema([*storable_schema(steps[-1].schema_out), *late])
+        self.schema = pa.schema([*self._made, *late])
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        together = any(step.together for step in self._steps)
-        for part in [list(batches)] if together else ([batch] for batch in batches):
-            if part:
-                yield from self._applied(pa.Table.from_batches(part)).to_batches()
+    def make(self, results: pa.Table) -> pa.Table:
+        """What is made of results."""
+        raise NotImplementedError
 
-    def _applied(self, table: pa.Table) -> pa.Table:
+    def applied(self, table: pa.Table) -> pa.Table:
         results, late = table, table.slice(0, 0)
         if self._late.names:
             reasons = table.column("late_reason")
             results, late = table.filter(reasons.is_null()), table.filter(reasons.is_valid())
         # as the windows gave them: Spark knows fewer types
         given = pa.table([results.column(f.name).cast(f.type) for f in self._given], schema=self._given)
-        out = stored(apply_steps(self._steps, given), storable_schema(self._steps[-1].schema_out))
+        out = stored(self.make(given), self._made)
         return pa.concat_tables([self._filled(out), self._filled(late.select(self._late.names))])
 
     def _filled(self, table: pa.Table) -> pa.Table:
@@ -110,6 +114,38 @@ class StepMapper:
             for f in self.schema
         ]
         return pa.table(columns, schema=self.schema)
+
+
+class LateFlowMapper(Beside):
+    """What a stream shows of rows."""
+
+    def __init__(self, flow: Flow, given: pa.Schema, late: pa.Schema) -> None:
+        super().__init__(given, flow.schema, late)
+        self._flow = flow
+
+    def make(self, results: pa.Table) -> pa.Table:
+        return self._flow.apply(results)
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from self.applied(pa.Table.from_batches([batch])).to_batches()
+
+
+class StepMapper(Beside):
+    """Results after some steps."""
+
+    def __init__(self, steps: Sequence[Step], given: pa.Schema, late: pa.Schema) -> None:
+        super().__init__(given, steps[-1].schema_out, late)
+        self._steps = tuple(steps)
+
+    def make(self, results: pa.Table) -> pa.Table:
+        return apply_steps(self._steps, results)
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        together = any(step.together for step in self._steps)
+        for part in [list(batches)] if together else ([batch] for batch in batches):
+            if part:
+                yield from self.applied(pa.Table.from_batches(part)).to_batches()
 
 
 def stored(table: pa.Table, schema: pa.Schema) -> pa.Table:

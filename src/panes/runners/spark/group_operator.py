@@ -7,19 +7,56 @@ a batch decides nothing but ties.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from panes.plan.query import QueryPlan
+from panes.runners.spark.packing import unpacked
 from panes.slicing.checkpoint import identity
 from panes.slicing.operator import SliceOperator
+from panes.slicing.results import Result
 from panes.slicing.spec import MANUAL, OperatorSpec
 from panes.windows.base import ALWAYS
+
+
+class Running(Protocol):
+    """An operator of a key group: a deterministic state machine over rows and watermarks."""
+
+    watermark: int
+
+    def push(self, rows: Any, /) -> Result: ...
+
+    def advance(self, watermark: Any, /) -> Result: ...
+
+    def take_late(self) -> pa.Table: ...
+
+    def next_due(self) -> int: ...
+
+    def snapshot(self) -> bytes: ...
+
+    @property
+    def metrics(self) -> Mapping[str, Any]: ...
+
+
+class Runnable(Protocol):
+    """What is run in key groups: a query with windows, or a graph of operators."""
+
+    @property
+    def result_schema(self) -> pa.Schema: ...
+
+    @property
+    def late_schema(self) -> pa.Schema: ...
+
+    def facts(self, groups: int) -> dict[str, Any]: ...
+
+    def rows(self, packed: Sequence[bytes]) -> Any: ...
+
+    def operator(self, restore: Sequence[bytes] = ()) -> Running: ...
 
 
 @dataclass(frozen=True)
@@ -51,6 +88,10 @@ class GroupQuery:
         known = identity(SliceOperator(self.spec))
         return {"identity": known, "columns": list(self.columns), "key_groups": groups, **order}
 
+    def rows(self, packed: Sequence[bytes]) -> pa.Table | None:
+        """The rows of packed values."""
+        return unpacked(packed)
+
     def operator(self, restore: Sequence[bytes] = ()) -> SliceOperator:
         op = SliceOperator(self.spec)
         return op.restore(list(restore)) if restore else op
@@ -78,7 +119,7 @@ class Step:
     """What one micro-batch does to a key group: event time reaches `watermark`, then `rows` come."""
 
     watermark: int
-    rows: pa.Table | None = None
+    rows: Any = None  # as the query reads packed ones
 
 
 @dataclass(frozen=True)
@@ -89,18 +130,18 @@ class Given:
     late: pa.Table
 
 
-def run(op: SliceOperator, step: Step) -> Given:
+def run(op: Running, step: Step) -> Given:
     """Do one step. The same steps from the same state always give the same results and the same state."""
     results = [*reach(op, step.watermark), *take(op, step.rows)]
     return Given(results, op.take_late())
 
 
-def reach(op: SliceOperator, watermark: int) -> list[pa.Table]:
+def reach(op: Running, watermark: int) -> list[pa.Table]:
     """The first half of a step: event time reaches the watermark of the micro-batch."""
     return _some(op.advance(watermark).table) if watermark > max(op.watermark, ALWAYS) else []
 
 
-def take(op: SliceOperator, rows: pa.Table | None) -> list[pa.Table]:
+def take(op: Running, rows: Any) -> list[pa.Table]:
     """The second half of a step: its rows come."""
     return [] if rows is None else _some(op.push(rows).table)
 

@@ -20,7 +20,7 @@ from hashlib import blake2b
 from typing import Any
 
 from panes.errors import SnapshotMismatch
-from panes.runners.spark.group_operator import GroupQuery
+from panes.runners.spark.group_operator import Runnable, Running
 from panes.runners.spark.state_map import HEAD, QUERY
 from panes.runners.spark.stored import (
     Entry,
@@ -33,7 +33,6 @@ from panes.runners.spark.stored import (
     restored,
     to_pieces,
 )
-from panes.slicing.operator import SliceOperator
 
 #: Steps up to this size are kept whatever the size of the snapshot; each counts as `_STEP` bytes at least.
 _FREE = 1 << 18
@@ -45,7 +44,7 @@ _KEPT = 1 << 30
 class GroupState:
     """Reads and writes the operator of a key group; `state` is the map of Spark that holds the group's state."""
 
-    def __init__(self, state: Any, query: GroupQuery, facts: dict[str, Any]) -> None:
+    def __init__(self, state: Any, query: Runnable, facts: dict[str, Any]) -> None:
         self._query = query
         self._facts = json.dumps(facts, sort_keys=True)
         self._digest = blake2b(self._facts.encode(), digest_size=16).hexdigest()
@@ -62,7 +61,7 @@ class GroupState:
             self._refuse()
         return head
 
-    def operator(self, head: Head) -> SliceOperator:
+    def operator(self, head: Head) -> Running:
         """The operator as the last micro-batch left it. It is the caller's: saving gives it back."""
         names = [head.stamp, *(e.stamp for e in head.steps)]
         kept = kept_operators.take(head.lineage, names)
@@ -70,10 +69,10 @@ class GroupState:
             op, missed = restored(self._query, head, self._read), head.steps
         else:
             op, missed = kept[0], head.steps[names.index(kept[1]) :]
-        redo(op, missed, self._read)
+        redo(self._query, op, missed, self._read)
         return op
 
-    def before_rows(self, head: Head, op: SliceOperator, packed: Sequence[bytes]) -> bytes | None:
+    def before_rows(self, head: Head, op: Running, packed: Sequence[bytes]) -> bytes | None:
         """A snapshot of the moment before the rows of a step, if one may be wanted and is cheap."""
         rows = sum(map(len, packed))
         size = int(_bytes(op) * head.ratio)
@@ -82,7 +81,7 @@ class GroupState:
         return compressed(op.snapshot())
 
     def save(
-        self, head: Head, op: SliceOperator, watermark: int, packed: Sequence[bytes], before: bytes | None = None
+        self, head: Head, op: Running, watermark: int, packed: Sequence[bytes], before: bytes | None = None
     ) -> None:
         """Write what a step has changed: the step itself, or a snapshot in place of all that is there."""
         rows = sum(map(len, packed))
@@ -159,7 +158,7 @@ def _has_room(head: Head, rows: int, size: int) -> bool:
     return head.step_bytes + max(rows, _STEP) <= max(_FREE, int(max(head.snapshot_bytes, size // 2) * share))
 
 
-def _bytes(op: SliceOperator) -> int:
+def _bytes(op: Running) -> int:
     return int(op.metrics["bytes"])
 
 
@@ -168,13 +167,13 @@ class KeptOperators:
 
     def __init__(self, limit: int = _KEPT) -> None:
         self._limit = limit
-        self._operators: OrderedDict[str, tuple[str, SliceOperator, int]] = OrderedDict()
+        self._operators: OrderedDict[str, tuple[str, Running, int]] = OrderedDict()
         self._bytes = 0
 
     def __len__(self) -> int:
         return len(self._operators)
 
-    def take(self, lineage: str, stamps: Sequence[str]) -> tuple[SliceOperator, str] | None:
+    def take(self, lineage: str, stamps: Sequence[str]) -> tuple[Running, str] | None:
         """The operator of the lineage, and its stamp, if it is one of these; it is the caller's then."""
         known = self._operators.get(lineage)
         if known is None or known[0] not in stamps:
@@ -182,7 +181,7 @@ class KeptOperators:
         self._drop(lineage)
         return known[1], known[0]
 
-    def put(self, lineage: str, stamp: str, op: SliceOperator) -> None:
+    def put(self, lineage: str, stamp: str, op: Running) -> None:
         self._drop(lineage)
         size = _bytes(op) + _STEP
         self._operators[lineage] = (stamp, op, size)

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from panes.runners.spark.event_time import EventTime
-from panes.runners.spark.group_operator import Given, GroupQuery, reach, take
+from panes.runners.spark.group_operator import Given, Runnable, Running, reach, take
 from panes.runners.spark.group_state import GroupState, Head
-from panes.runners.spark.packing import in_order, to_bytes, unpacked
-from panes.slicing.operator import SliceOperator
+from panes.runners.spark.packing import in_order, to_bytes
 from panes.windows.base import ALWAYS, NEVER
 
 if TYPE_CHECKING:
@@ -25,11 +24,12 @@ class GroupWork:
     """Runs the operators of key groups; `handle` and `state` are those of the group that Spark is at."""
 
     def __init__(
-        self, handle: Any, state: Any, query: GroupQuery, time: EventTime, facts: dict[str, Any], *, keep_late: bool
+        self, handle: Any, state: Any, query: Runnable, time: EventTime, facts: dict[str, Any], *, keep_late: bool
     ) -> None:
         self._handle = handle
         self._time = time
         self._keep_late = keep_late
+        self._query = query
         self._state = GroupState(state, query, facts)
 
     def take(self, frames: Iterable[pd.DataFrame], timer_values: Any) -> pd.DataFrame:
@@ -51,7 +51,7 @@ class GroupWork:
         op = self._state.operator(head)
         results = reach(op, watermark)
         before = self._state.before_rows(head, op, packed)
-        rows = unpacked(packed)
+        rows = self._query.rows(packed)
         results += take(op, rows)
         given = Given(results, op.take_late())
         self._set_timer(head, op, watermark)
@@ -59,7 +59,7 @@ class GroupWork:
         self._state.save(head, op, watermark, packed, before)
         return self._given(given, 0 if rows is None else rows.num_rows, op, self._state.written - written)
 
-    def _set_timer(self, head: Head, op: SliceOperator, watermark: int) -> None:
+    def _set_timer(self, head: Head, op: Running, watermark: int) -> None:
         """Have the group called when the watermark makes something due, whether rows come or not."""
         due = op.next_due()
         wanted = None
@@ -75,7 +75,7 @@ class GroupWork:
             self._handle.registerTimer(wanted)
         head.timer = wanted
 
-    def _given(self, given: Given, rows: int, op: SliceOperator, written: int) -> pd.DataFrame:
+    def _given(self, given: Given, rows: int, op: Running, written: int) -> pd.DataFrame:
         import pandas as pd
 
         results = pa.concat_tables(given.results) if given.results else None

@@ -60,7 +60,8 @@ def _operator(query: GroupQuery, values: Mapping[int, str]) -> SliceOperator:
 
     head = Head.from_json(values[HEAD])
     op = restored(query, head, read)
-    redo(op, head.steps, read)
+    assert isinstance(op, SliceOperator)
+    redo(query, op, head.steps, read)
     op.take_late()
     return op
 

@@ -1,178 +1,140 @@
-"""Streams that operators give, on static frames: the operators and what is between them run in Spark's workers.
+"""Streams that operators give, on Spark: the operators and what is between them run in Spark's workers.
 
-Rows of all frames go to a group, are put in order of event time, and run there by the code of the embedded runner,
-punctuations between operators included. Where keys can't meet, rows are spread over groups by key; else one task does
-all of it.
+Rows of all frames go to a key group, are put in order of event time, and run there through the graph of operators
+(graph_operator.py), punctuations and windows over the results included: over a static frame all at once, over streams
+as far as the watermark has come. Where rows can't meet (operator_spread.py) they are spread over groups; else one task
+does all of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 
 from panes.errors import QueryError
-from panes.operators.models import Use
-from panes.plan.batches import conform
-from panes.runners.local.derived import FlowSource
-from panes.runners.local.merged import MergedSource
-from panes.runners.local.operated import OperatorSource
-from panes.runners.local.rejects import Rejects
+from panes.plan.query import QueryPlan
 from panes.runners.local.source import Source
-from panes.runners.spark.packing import from_bytes, group_labels, group_of, in_order, to_bytes
-from panes.runners.spark.shipping import packed, unpacked
-from panes.runners.spark.source import frame_of
+from panes.runners.spark.check import check_session
+from panes.runners.spark.event_time import EventTime
+from panes.runners.spark.graph_query import LEAF, GraphQuery, LeafSource, operators_in
+from panes.runners.spark.operator_spread import split_keys
+from panes.runners.spark.packing import PACKED, PACKED_TIME, Packer, in_order
+from panes.runners.spark.row_columns import named
+from panes.runners.spark.shipping import packed as shipped
+from panes.runners.spark.shipping import unpacked
+from panes.runners.spark.source import frame_of, is_stream
 from panes.runners.spark.spark_types import spark_schema, storable_schema
-from panes.slicing.keys import KeyDirectory
+from panes.runners.spark.strategies.key_groups import Unpacker, in_groups
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_SCHEMA = "panes_group int, panes_source int, panes_part int, panes_chunk int, panes_rows binary"
-_GROUPS = 16
+#: The watermark as Spark has it.
+_MILLIS = EventTime(1, 1, 0, 0)
 
 
-class Held(Source):
-    """Rows of a frame, in the place of the frame."""
-
-    def __init__(self, schema: pa.Schema, time: str) -> None:
-        self.schema = schema
-        self.time = time
-        self.table = schema.empty_table()
-
-    def read(self, rejects: Rejects) -> Iterator[pa.Table]:
-        yield self.table
-
-    def take(self, rows: Sequence[bytes], sequence: str | None) -> None:
-        """These rows, in order of event time, then of the sequence, then as they are."""
-        table = conform(pa.concat_tables(map(from_bytes, rows)), self.schema) if rows else self.schema.empty_table()
-        order = [self.time] if sequence is None or sequence not in table.column_names else [self.time, sequence]
-        self.table = table.sort_by([(name, "ascending") for name in order])
-
-    def __str__(self) -> str:
-        return "rows of a frame"
+def has_operators(source: Source) -> bool:
+    """Whether the rows of a stream come from an operator."""
+    return next(operators_in(source), None) is not None
 
 
-@dataclass(frozen=True)
-class Frames:
-    """The graph of operators with its frames taken out."""
+def over_operators(source: Source) -> bool:
+    """Whether the rows of a stream come from operators on streaming frames, so that all of it must be one step.
 
-    source: OperatorSource
-    held: list[Held]
-    sources: list[Source]
-
-    @classmethod
-    def of(cls, source: OperatorSource) -> Frames:
-        known: dict[tuple[int, str], Held] = {}
-        sources: list[Source] = []
-
-        def without(given: Source, time: str) -> Any:
-            if isinstance(given, OperatorSource):
-                ports = zip(given.inputs, given.plan.ports)
-                return OperatorSource(given.plan, [without(s, port.stream.time) for s, port in ports], given.port)
-            if isinstance(given, FlowSource):
-                return FlowSource(given.flow, without(given.inputs[0], given.flow.stream.time))
-            if isinstance(given, MergedSource):
-                return MergedSource([without(each, time) for each in given.inputs], time)
-            found = known.get((id(given), time))
-            if found is None:
-                found = known[id(given), time] = Held(given.schema, time)
-                sources.append(given)
-            return found
-
-        return cls(without(source, source.plan.outputs[source.port].stream.time), list(known.values()), sources)
+    Spark's watermark would be past what operators give when it came to the windows of another.
+    """
+    return has_operators(source) and is_stream(source)
 
 
-def operator_frame(source: OperatorSource, sequence: str | None = None) -> DataFrame:
-    """What an operator gives of static frames."""
-    graph = Frames.of(source)
-    name = source.plan.use.model.name
-    frames = [frame_of(each) for each in graph.sources]
-    if any(frame.isStreaming for frame in frames):
+def operator_frame(
+    source: Source,
+    sequence: str | None = None,
+    *,
+    windows: QueryPlan | None = None,
+    late: bool = False,
+    key_groups: int = 16,
+    inside: bool = False,
+) -> DataFrame:
+    """What an operator gives of frames; with `windows`, what these give of that."""
+    query, sources = GraphQuery.of(source, windows, sequence)
+    frames = [frame_of(each) for each in sources]
+    _check_sequence(query)
+    streaming = _streaming(sources, frames)
+    keys = split_keys(source, streaming=streaming, windows=windows)
+    groups = key_groups if any(keys) else 1
+    leaves = query.leaves
+    for leaf in leaves:
+        leaf.used |= {name for name in leaf.schema.names if late or name == sequence}
+    if not streaming:
+        rows = [_packed(frame, leaf, k, groups) for frame, leaf, k in zip(frames, leaves, keys)]
+        return _static(_union(rows), query)
+    check_session(frames[0].sparkSession, key_groups=key_groups)
+    times = tuple(EventTime.of(leaf.stream) for leaf in leaves)
+    rows = [
+        _packed(frame, leaf, k, groups, time).withWatermark(PACKED_TIME, time.delay)
+        for frame, leaf, k, time in zip(frames, leaves, keys, times)
+    ]
+    # the watermark is kept by Spark from here on, the least of all streams
+    packed = _union([each.drop(PACKED_TIME) for each in rows])
+    return in_groups(packed, replace(query, times=times), _MILLIS, groups, late=late, inside=inside)
+
+
+def _check_sequence(query: GraphQuery) -> None:
+    wanted = query.sequence
+    if wanted is None:
+        return
+    name = list(operators_in(query.source))[-1].plan.use.model.name
+    if not any(wanted in leaf.schema.names for leaf in query.leaves):
+        raise QueryError(f"sequence={wanted!r}: none of the streams that {name} reads has such a column")
+    if any(wanted in leaf.schema.names and pa.types.is_nested(leaf.schema.field(wanted).type) for leaf in query.leaves):
+        raise QueryError(f"sequence={wanted!r} must be a column of single values, which have an order")
+
+
+def _streaming(sources: Sequence[Source], frames: Sequence[DataFrame]) -> bool:
+    streaming = [bool(frame.isStreaming) for frame in frames]
+    if any(streaming) and not all(streaming):
         raise QueryError(
-            f"to_spark(): {name} is an operator that looks at rows as they arrive, and runs on static frames only, not "
-            "on streaming ones: push rows to stream.operator(), use windows (stream.window(...)), which run there, or "
-            "write the stream to a table and read that"
+            "to_spark(): some of the streams that are matched or merged are streaming and some are static, which "
+            "Spark can't have in one query; give it all as streams, or all as static frames"
         )
-    if sequence is not None and not any(sequence in held.schema.names for held in graph.held):
-        raise QueryError(f"sequence={sequence!r}: none of the streams that {name} reads has such a column")
-    keys = split_keys(source)
-    rows = [frame.mapInArrow(_Rows(i, each.schema, keys[i]), _SCHEMA) for i, (frame, each) in
-            enumerate(zip(frames, graph.held))]  # fmt: skip
-    everything = rows[0]
-    for more in rows[1:]:
-        everything = everything.union(more)
-    schema, shipped = storable_schema(source.schema), packed((graph.source, graph.held))
+    if any(each.windowed and on for each, on in zip(sources, streaming)):
+        raise QueryError(
+            "to_spark(): operators over the results of windows can't be one streaming query: Spark's watermark would "
+            "be past these results when they come. Write those of the windows to a table, and read it as a stream of "
+            "its own"
+        )
+    return any(streaming)
+
+
+def _packed(
+    frame: DataFrame, leaf: LeafSource, keys: Sequence[str], groups: int, time: EventTime | None = None
+) -> DataFrame:
+    packer = Packer(leaf.reading(keys), leaf.columns, groups, time, {LEAF: str(leaf.number).encode()})
+    return frame.select(*(named(name) for name in leaf.columns)).mapInArrow(packer, PACKED)
+
+
+def _union(frames: Sequence[DataFrame]) -> DataFrame:
+    first, *others = frames
+    for frame in others:
+        first = first.union(frame)
+    return first
+
+
+def _static(packed: DataFrame, query: GraphQuery) -> DataFrame:
+    """All rows of a group, in one go."""
+    schema, data = storable_schema(query.result_schema), shipped(query)
+    unpack = Unpacker(schema, None)
 
     # a plain function: Spark counts the arguments that it takes
     def whole_group(given: pa.Table) -> pa.Table:
-        running, held = unpacked(shipped)
-        of, parts, chunks, values = (given.column(i).to_pylist() for i in (1, 2, 3, 4))
-        for number, each in enumerate(held):
-            mine = [i for i, source_number in enumerate(of) if source_number == number]
-            each.take(in_order(*([line[i] for i in mine] for line in (parts, chunks, values))), sequence)
-        tables = [t.select(schema.names).cast(schema) for t in running.batches(Rejects())]
-        return pa.concat_tables([schema.empty_table(), *tables])
+        graph = unpacked(data)
+        op = graph.operator()
+        rows = graph.rows(in_order(*(given.column(i).to_pylist() for i in (1, 2, 3))))
+        if rows is not None:
+            op.push(rows)
+        return unpack.results(op.finish().table)
 
-    return everything.groupBy("panes_group").applyInArrow(whole_group, spark_schema(schema))
-
-
-def split_keys(source: OperatorSource) -> list[tuple[str, ...]]:
-    """For each frame the columns by which its rows may be spread; none: all rows must be in one place.
-
-    Windows by time, and forgotten keys, go by the rows of all keys; so does the time of what the end gives.
-    """
-    plan = source.plan
-    alone = not any(isinstance(each, OperatorSource | FlowSource | MergedSource) for each in source.inputs)
-    apart = len({id(each) for each in source.inputs}) == len(source.inputs)
-    keyed = all(p.stream.keys and all(k in p.stream.schema.names for k in p.stream.keys) for p in plan.ports)
-    by_rows = all(c.partition_evict is None and {*c.form[1:]} <= {"count", "delta"} for c in plan.use.windows.values())
-    if alone and apart and keyed and by_rows and _same_without_others(plan.use, plan.outputs[source.port].stamped):
-        return [port.stream.keys for port in plan.ports]
-    return [() for _ in Frames.of(source).held]
-
-
-def _same_without_others(use: Use, stamped: bool) -> bool:
-    """Whether keys know nothing of each other, also at the end."""
-    if use.model.name == "Aggregate":
-        return not use.parameters["partial"]
-    if use.model.name == "Join":
-        return bool(use.parameters["how"] == "inner")
-    return use.model.name in ("Sort", "Dedupe") and not stamped
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """Rows of a frame, packed for the groups that they go to."""
-
-    number: int
-    schema: pa.Schema
-    keys: tuple[str, ...]
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        part = 0 if context is None else context.partitionId()
-        for chunk, batch in enumerate(batches):
-            found = list(self._by_group(conform(pa.Table.from_batches([batch]), self.schema)))
-            columns = [[label for label, _ in found], *([n] * len(found) for n in (self.number, part, chunk))]
-            arrays = [pa.array(column, pa.int32()) for column in columns]
-            values = pa.array([to_bytes(rows) for _, rows in found], pa.binary())
-            names = [field.split()[0] for field in _SCHEMA.split(", ")]
-            yield pa.RecordBatch.from_arrays([*arrays, values], names)
-
-    def _by_group(self, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-        if not table.num_rows:
-            return
-        if not self.keys:
-            yield 0, table
-            return
-        directory = KeyDirectory([table.schema.field(k).type for k in self.keys])
-        slots = directory.slots([table[k] for k in self.keys])
-        of = group_of(directory.groups(np.arange(len(directory))), _GROUPS)[slots]
-        for group in np.unique(of):
-            yield group_labels(_GROUPS)[group], table.filter(pa.array(of == group))
+    return packed.groupBy("panes_group").applyInArrow(whole_group, spark_schema(schema))

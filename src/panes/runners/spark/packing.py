@@ -87,6 +87,8 @@ class Packer:
     columns: tuple[str, ...]  # those that are sent on
     groups: int
     time: EventTime | None = None  # of a stream
+    #: put into the schema of what is packed
+    metadata: dict[bytes, bytes] | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -114,6 +116,7 @@ class Packing:
         self._columns = packer.columns
         self._groups = packer.groups
         self._time = packer.time
+        self._metadata = packer.metadata
         self._labels = group_labels(packer.groups)
         self._of_hash = group_of(np.arange(KEY_GROUPS), packer.groups)
         self._keys: KeyDirectory | None = None
@@ -137,7 +140,8 @@ class Packing:
         return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
 
     def _read(self, table: pa.Table) -> pa.Table:
-        return read(self._stream, table).select(self._columns)
+        rows = read(self._stream, table).select(self._columns)
+        return rows if self._metadata is None else rows.replace_schema_metadata(self._metadata)
 
     def _by_group(self, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         """(label of a group, rows of it), in pieces of limited size."""

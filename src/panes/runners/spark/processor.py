@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from panes.runners.spark.event_time import EventTime
-    from panes.runners.spark.group_operator import GroupQuery
+    from panes.runners.spark.group_operator import Runnable
     from panes.runners.spark.group_work import GroupWork
 
 #: Results and late rows of a call, packed, and what it did: summed up, these are the metrics of the batch.
@@ -28,7 +28,7 @@ GIVEN = "results binary, late binary, rows long, rows_late long, results_given l
 class GroupProcessor(StatefulProcessor):
     """Hands the rows of each micro-batch to the work of their key group."""
 
-    def __init__(self, query: GroupQuery, time: EventTime, groups: int, *, keep_late: bool) -> None:
+    def __init__(self, query: Runnable, time: EventTime, groups: int, *, keep_late: bool) -> None:
         self._packed = packed((query, time, query.facts(groups), keep_late))
         self._work: GroupWork | None = None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -15,17 +15,20 @@ from panes.runners.local.derived import DerivedSource
 from panes.runners.local.source import Source
 from panes.runners.spark.check import check_session
 from panes.runners.spark.flows import step_frame
+from panes.runners.spark.operator_frames import operator_frame, over_operators
 from panes.runners.spark.source import frame_of
 from panes.runners.spark.strategies.card import Job, Strategy
 from panes.runners.spark.strategies.key_groups import KEY_GROUPS
 from panes.runners.spark.strategies.native import NATIVE
 from panes.runners.spark.strategies.native_sessions import NATIVE_SESSIONS
+from panes.runners.spark.strategies.policy_central import POLICY_CENTRAL
+from panes.runners.spark.strategies.policy_parallel import POLICY_PARALLEL
 from panes.slicing.keys import KEY_GROUPS as MOST_GROUPS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-STRATEGIES = (NATIVE, NATIVE_SESSIONS, KEY_GROUPS)
+STRATEGIES = (NATIVE, NATIVE_SESSIONS, KEY_GROUPS, POLICY_PARALLEL, POLICY_CENTRAL)
 
 
 def to_spark(
@@ -43,6 +46,12 @@ def to_spark(
     if not isinstance(key_groups, int) or not 1 <= key_groups <= MOST_GROUPS:
         raise QueryError(f"key_groups must be a whole number from 1 to {MOST_GROUPS}; got {key_groups!r}")
     blobs = () if restore is None else (restore,) if isinstance(restore, bytes) else tuple(restore)
+    if over_operators(source):
+        _check_over_operators(strategy, restore)
+        given = operator_frame(
+            source, sequence, windows=replace(plan, steps=()), late=late, key_groups=key_groups, inside=inside
+        )
+        return step_frame(plan.steps, plan.given.schema, given) if plan.steps else given
     frame, marked = _data(plan, source)
     _check_sequence(plan, sequence)
     marked = marked and bool(frame.isStreaming)
@@ -51,6 +60,16 @@ def to_spark(
         check_session(frame.sparkSession, key_groups=key_groups)
     given = choose(job, strategy).build(job)
     return step_frame(plan.steps, plan.given.schema, given) if plan.steps else given
+
+
+def _check_over_operators(strategy: str | None, restore: Any) -> None:
+    if strategy not in (None, KEY_GROUPS.name):
+        raise QueryError(
+            f"strategy={strategy!r}: windows over what operators give of a stream run where the operators do, which "
+            f"is {KEY_GROUPS.name!r}"
+        )
+    if restore is not None:
+        raise QueryError("restore=: windows over what operators give of a stream can't begin with a snapshot")
 
 
 def _check_sequence(plan: QueryPlan, sequence: str | None) -> None:

@@ -53,6 +53,15 @@ def frame_of(source: Source) -> DataFrame:
     return frame_of_tables(source.schema, source.batches(Rejects()), spark())
 
 
+def is_stream(source: Source) -> bool:
+    """Whether the data of a stream, or some of it, would be a streaming DataFrame."""
+    if isinstance(source, FrameSource):
+        return bool(source.frame.isStreaming)
+    if isinstance(source, DerivedSource):
+        return any(map(is_stream, source.inputs)) if source.inputs else bool(source.to_spark().isStreaming)
+    return isinstance(source, Replay | SocketSource)
+
+
 def frame_of_tables(schema: pa.Schema, tables: Iterable[pa.Table], session: SparkSession) -> DataFrame:
     """Tables as a static DataFrame, in types that Spark has; rows stay in order."""
     wanted = storable_schema(schema)

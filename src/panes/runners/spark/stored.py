@@ -15,9 +15,8 @@ from typing import Any
 import pyarrow as pa
 
 from panes.errors import SnapshotMismatch
-from panes.runners.spark.group_operator import GroupQuery, Step, run
-from panes.runners.spark.packing import from_bytes, to_bytes, unpacked
-from panes.slicing.operator import SliceOperator
+from panes.runners.spark.group_operator import Runnable, Running, Step, run
+from panes.runners.spark.packing import from_bytes, to_bytes
 
 #: Pieces near this size are the cheapest to read and write.
 PIECE_BYTES = 1 << 20
@@ -115,15 +114,15 @@ def uncompressed(data: bytes) -> bytes:
     return from_bytes(data)["snapshot"][0].as_py()
 
 
-def restored(query: GroupQuery, head: Head, read: Callable[[Run], list[bytes]]) -> SliceOperator:
+def restored(query: Runnable, head: Head, read: Callable[[Run], list[bytes]]) -> Running:
     """The operator of the snapshot, before the steps."""
     return query.operator([uncompressed(blob) for blob in read(head.snapshot)])
 
 
-def redo(op: SliceOperator, steps: Iterable[Entry], read: Callable[[Run], list[bytes]]) -> None:
+def redo(query: Runnable, op: Running, steps: Iterable[Entry], read: Callable[[Run], list[bytes]]) -> None:
     """Bring an operator up to date; what the steps give was given when they were done first."""
     for entry in steps:
-        run(op, Step(entry.watermark, unpacked(read(entry.rows))))
+        run(op, Step(entry.watermark, query.rows(read(entry.rows))))
 
 
 def changed(then: dict[str, Any], now: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from panes.plan.query import QueryPlan, StreamPlan
 from panes.runners.spark.event_time import EventTime
-from panes.runners.spark.group_operator import GroupQuery, reach, take, used_columns
+from panes.runners.spark.group_operator import GroupQuery, Runnable, reach, take, used_columns
 from panes.runners.spark.packing import (
     PACKED,
     PACKED_TIME,
@@ -52,7 +52,7 @@ def _query(job: Job) -> GroupQuery:
     return GroupQuery(job.plan, columns, job.sequence)
 
 
-def _needed(job: Job, query: GroupQuery) -> list[str]:
+def needed(job: Job, query: GroupQuery) -> list[str]:
     """Columns to read: those sent to workers, and those that only `where` looks at."""
     conditions = [e for c in job.plan.stream.where for e in c.scalars.wanted.values()]
     filtered = {c for e in conditions for c in e.columns} | {e.column for e in conditions}
@@ -60,35 +60,50 @@ def _needed(job: Job, query: GroupQuery) -> list[str]:
 
 
 def _streaming(job: Job) -> DataFrame:
-    from pyspark.sql import functions as F
-
-    from panes.runners.spark.processor import GIVEN, GroupProcessor
-
     query, stream = _query(job), job.plan.stream
     time = EventTime.of(stream)
     groups = stream_groups(job.plan, job.key_groups)
-    rows = job.frame.select(_needed(job, query))
+    rows = job.frame.select(needed(job, query))
     packed = rows.mapInArrow(Packer(stream, query.columns, groups, time), PACKED)
     if not job.marked:
         packed = packed.withWatermark(PACKED_TIME, time.delay)
     # the watermark is kept by Spark from here on; with its column Spark would drop what it takes for late
     packed = packed.drop(PACKED_TIME)
+    initial = _initial_state(job, query, groups)
+    return in_groups(packed, query, time, groups, late=job.late, initial=initial, inside=job.inside)
+
+
+def in_groups(
+    packed: DataFrame,
+    query: Runnable,
+    time: EventTime,
+    groups: int,
+    *,
+    late: bool = False,
+    initial: Any = None,
+    inside: bool = False,
+) -> DataFrame:
+    """Packed rows of a stream, pushed to the operators of their key groups; what these give, as typed columns."""
+    from pyspark.sql import functions as F
+
+    from panes.runners.spark.processor import GIVEN, GroupProcessor
+
     given = packed.groupBy("panes_group").transformWithStateInPandas(
-        GroupProcessor(query, time, groups, keep_late=job.late),
+        GroupProcessor(query, time, groups, keep_late=late),
         outputStructType=GIVEN,
         outputMode="append",
         timeMode="EventTime",
-        initialState=_initial_state(job, query, groups),
+        initialState=initial,
     )
     counted = given.observe(
-        f"{OBSERVED}_{next(_numbers)}" if job.inside else OBSERVED,
+        f"{OBSERVED}_{next(_numbers)}" if inside else OBSERVED,
         F.coalesce(F.sum("rows"), F.lit(0)).alias("rows"),
         F.coalesce(F.sum("rows_late"), F.lit(0)).alias("rows_late"),
         F.coalesce(F.sum("results_given"), F.lit(0)).alias("results"),
         F.coalesce(F.sum("state_bytes"), F.lit(0)).alias("state_bytes"),
         F.coalesce(F.sum("written"), F.lit(0)).alias("written"),
     )
-    unpack = Unpacker(storable_schema(query.result_schema), storable_schema(query.late_schema) if job.late else None)
+    unpack = Unpacker(storable_schema(query.result_schema), storable_schema(query.late_schema) if late else None)
     return counted.mapInArrow(unpack, spark_schema(unpack.schema))
 
 
@@ -116,19 +131,19 @@ def static_groups(plan: QueryPlan, groups: int) -> int:
     Empty windows of every key, and those that the clock closes, go as far as the last row of any key, which only a
     group with all keys knows.
     """
-    return 1 if plan.emit_empty or _clocked(plan) else stream_groups(plan, groups)
+    return 1 if plan.emit_empty or clocked(plan) else stream_groups(plan, groups)
 
 
-def _clocked(plan: QueryPlan) -> bool:
+def clocked(plan: QueryPlan) -> bool:
     return any(isinstance(bound, Machine) and bound.clocked for _, bound in plan.bound)
 
 
 def _static(job: Job) -> DataFrame:
     query, stream = _query(job), job.plan.stream
     groups = static_groups(job.plan, job.key_groups)
-    packed = job.frame.select(_needed(job, query)).mapInArrow(Packer(stream, query.columns, groups), PACKED)
+    packed = job.frame.select(needed(job, query)).mapInArrow(Packer(stream, query.columns, groups), PACKED)
     unpack = Unpacker(storable_schema(query.result_schema), storable_schema(query.late_schema) if job.late else None)
-    clocked = _clocked(job.plan)
+    by_clock = clocked(job.plan)
 
     # a plain function: Spark counts the arguments that it takes
     def whole_group(packed_rows: pa.Table) -> pa.Table:
@@ -137,7 +152,7 @@ def _static(job: Job) -> DataFrame:
         op = query.operator()
         whole = unpacked(in_order(parts, chunks, rows))
         given = take(op, whole)
-        if clocked and whole is not None:
+        if by_clock and whole is not None:
             given += reach(op, clock_at_end(stream, whole))
         given.append(op.finish().table)
         return pa.concat_tables([*(unpack.results(t) for t in given), unpack.late(op.take_late())])

@@ -1,0 +1,102 @@
+"""What the parallel plans of policy windows share: rows to partials, partials to results, and who may use them.
+
+Partials travel as Arrow tables with one column per field of each aggregate's partial. Aggregates must be associative
+and commutative, since workers reduce shares of the rows in any order (SPEC P-51).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from panes.aggregates.base import Cells, Inputs
+from panes.aggregates.codec import cells_from_arrow, cells_to_arrow
+from panes.aggregates.columns import column_from_arrow
+from panes.plan.query import QueryPlan
+from panes.plan.scalars import Scalars
+from panes.policies.policy import PolicyMachine
+from panes.runners.spark.strategies.card import Job
+from panes.slicing.lane import Agg
+from panes.slicing.rows.range_fold import lower_ranges
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Partials:
+    """The aggregates of a query, over shares of its rows. Frozen and picklable: it travels to Spark's workers."""
+
+    plan: QueryPlan
+
+    @cached_property
+    def aggs(self) -> tuple[Agg, ...]:
+        return self.plan.aggregation.aggs
+
+    @cached_property
+    def arguments(self) -> Scalars:
+        """What aggregates are computed of."""
+        return Scalars(self.plan.stream.scope, dict(self.plan.aggregation.inputs))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of the stream that aggregates look at."""
+        wanted = self.arguments.wanted.values()
+        used = {name for e in wanted for name in (*e.columns, e.column) if name is not None}
+        return tuple(name for name in self.plan.stream.schema.names if name in used)
+
+    def lift(self, rows: pa.Table, times: Array, seq: Array, groups: Array, n: int) -> dict[str, pa.Array]:
+        """One partial per group 0..n-1 of rows."""
+        found = self.arguments.evaluate(rows) if self.aggs and self.arguments.wanted else {}
+        out: dict[str, pa.Array] = {}
+        for i, agg in enumerate(self.aggs):
+            columns = tuple(column_from_arrow(found[text]) for text in agg.inputs)
+            cells = agg.bound.lift_groups(Inputs(columns, times, seq, len(times)), groups, n)
+            out |= {f"panes.{i}.{name}": array for name, array in cells_to_arrow(agg.bound, cells).items()}
+        return out
+
+    def cells(self, table: pa.Table) -> list[Cells]:
+        """The partials of a table."""
+        found = []
+        for i, agg in enumerate(self.aggs):
+            named = {f.name: table.column(f"panes.{i}.{f.name}") for f in agg.bound.fields}
+            found.append(cells_from_arrow(agg.bound, named))
+        return found
+
+    def fold(self, cells: list[Cells], groups: Array) -> list[Cells]:
+        """Cells of the same group, which stand together, as one."""
+        starts = np.flatnonzero(np.diff(groups, prepend=groups[:1] - 1)) if len(groups) else np.empty(0, np.int64)
+        offsets = np.append(starts, len(groups))
+        return [agg.bound.fold(each, offsets) for agg, each in zip(self.aggs, cells)]
+
+    def values(self, cells: list[Cells], lo: Array, hi: Array) -> list[pa.Array]:
+        """For each aggregate its results over these ranges of cells."""
+        if not len(lo):
+            return [pa.nulls(0, agg.bound.out_type) for agg in self.aggs]
+        return list(lower_ranges([agg.bound for agg in self.aggs], cells, lo, hi)[0])
+
+    def results(self, windows: pa.Table, values: list[pa.Array]) -> pa.Table:
+        """Results as the operator gives them: `windows` has the columns before the aggregates, and the revision."""
+        at = windows.num_columns - 1
+        for agg, column in zip(self.aggs, values):
+            windows = windows.add_column(at, agg.name, column)
+            at += 1
+        finalize = self.plan.operator_spec().finalize
+        return windows if finalize is None else finalize(windows)
+
+
+def refusal(job: Job) -> str | None:
+    """Why no parallel plan for policies can run a job."""
+    plan = job.plan
+    if not all(isinstance(bound, PolicyMachine) for _, bound in plan.bound):
+        return "it is for windows by policies"
+    if job.streaming:
+        return "a stream keeps the state of policies and rows in its key groups: it is for static frames"
+    if job.late or job.restore or plan.emit_empty or plan.stream.lateness is not None:
+        return "late rows, lateness, snapshots and empty windows are left to key_groups"
+    for agg in plan.aggregation.aggs:
+        if not (agg.bound.laws.associative and agg.bound.laws.commutative):
+            return f"{agg.name} depends on the order of its rows, and workers reduce shares of them"
+    return None
