@@ -84,12 +84,12 @@ class _Writer:
         """What a stream reads, before its own conditions and columns."""
         if isinstance(source, ArrivalSource):
             source = source._source
-        if isinstance(source, FlowSource) and type(source._flow).__name__ == "Flow":
-            inner = source._flow
-            return self._derived(plan, self.flow(inner.stream, source._source, tuple(inner.scalars.wanted)))
+        if isinstance(source, FlowSource):
+            flow, (given,) = source.flow, source.inputs
+            return self._derived(plan, self.flow(flow.stream, given, tuple(flow.scalars.wanted)))
         if isinstance(source, QuerySource):
-            rows_of_windows = any(isinstance(step, WindowRelation) for step in source._plan.steps)
-            return self._derived(plan, self.query(source._plan, source._source), apart=rows_of_windows)
+            rows_of_windows = any(isinstance(step, WindowRelation) for step in source.plan.steps)
+            return self._derived(plan, self.query(source.plan, source.inputs[0]), apart=rows_of_windows)
         if isinstance(source, MergedSource):
             return self._merged(plan, source)
         return StreamRef(self._base(plan, source))
@@ -110,9 +110,9 @@ class _Writer:
 
     def _merged(self, plan: StreamPlan, source: MergedSource) -> StreamRef:
         sides = []
-        for side in source._sources:
+        for side in source.inputs:
             assert isinstance(side, FlowSource)  # merge() makes no others; joins are written by _join
-            select = self.flow(side._flow.stream, side._source, tuple(side._flow.scalars.wanted))
+            select = self.flow(side.flow.stream, side.inputs[0], tuple(side.flow.scalars.wanted))
             name = Name(self._new("side"))
             self._made.append(CreateStream(name, None, query=select))
             sides.append(name)
@@ -176,11 +176,11 @@ class _Writer:
             raise QueryError("to_cql(): a join of streams that have no data yet can't be written; give them data")
         joined: Any = None
         model = None
-        for place, (side, named) in enumerate(zip(source._sources, said.names.sides, strict=True)):
+        for place, (side, named) in enumerate(zip(source.inputs, said.names.sides, strict=True)):
             assert isinstance(side, SideSource)
-            stream = side._rows._flow.stream
+            stream = side.stream
             clauses, model = _clauses(plan, stream)
-            reference = self._side(stream, side._rows._source)
+            reference = self._side(stream, side.inner)
             reference = replace(reference, windows=clauses, alias=Name(str(named.alias)))
             if place:
                 clause = said.clauses[place - 1]

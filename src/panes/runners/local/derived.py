@@ -110,11 +110,11 @@ class QuerySource(DerivedSource):
     def __init__(self, plan: QueryPlan, source: Source) -> None:
         super().__init__(plan.shape.schema, [source])
         self.windowed = True
-        self._plan = plan
+        self.plan = plan
         self._source = source
 
     def derive(self, rejects: Rejects) -> Iterator[pa.Table]:
-        op = make_operator(self._plan)
+        op = make_operator(self.plan)
         for batch in self._source.batches(rejects):
             yield op.push(batch).table
             pass_on(op, rejects)
@@ -122,13 +122,13 @@ class QuerySource(DerivedSource):
         pass_on(op, rejects)
 
     def explain(self) -> tuple[str, ...]:
-        explained = explain(make_operator(self._plan), self._plan.steps, explain_inputs(self._source))
+        explained = explain(make_operator(self.plan), self.plan.steps, explain_inputs(self._source))
         return (str(explained),)
 
     def to_spark(self) -> DataFrame:
         from panes.runners.spark.runner import to_spark
 
-        return to_spark(self._plan, self._source, inside=True)
+        return to_spark(self.plan, self._source, inside=True)
 
     def __str__(self) -> str:
         return f"a query over {self._source}"
