@@ -33,9 +33,9 @@ def desugar(select: Select, text: str) -> Select:
         select,
         source=replace(source, windows=(_clause(call, text),)),
         group_by=tuple(tree for tree in select.group_by if tree is not call),
-        entries=tuple(_entry(entry, call) for entry in select.entries),
-        having=select.having and _columns(select.having, call),
-        order_by=tuple(replace(item, expression=_columns(item.expression, call)) for item in select.order_by),
+        entries=tuple(_entry(entry, call, text) for entry in select.entries),
+        having=select.having and _columns(select.having, call, text),
+        order_by=tuple(replace(item, expression=_columns(item.expression, call, text)) for item in select.order_by),
     )
 
 
@@ -72,10 +72,10 @@ def _length(tree: exp.Expr, text: str) -> Duration:
     return length
 
 
-def _entry(entry: Entry, call: exp.Expr) -> Entry:
+def _entry(entry: Entry, call: exp.Expr, text: str) -> Entry:
     bound = _bound_of(entry.expression, call)
     alias = entry.alias or (Name(bound) if bound else None)
-    return Entry(_columns(entry.expression, call), alias)
+    return Entry(_columns(entry.expression, call, text), alias)
 
 
 def _bound_of(tree: exp.Expr, call: exp.Expr) -> str | None:
@@ -86,13 +86,15 @@ def _bound_of(tree: exp.Expr, call: exp.Expr) -> str | None:
     return name if name in ("start", "end") else None
 
 
-def _columns(tree: exp.Expr, call: exp.Expr) -> exp.Expr:
+def _columns(tree: exp.Expr, call: exp.Expr, text: str) -> exp.Expr:
     """A tree in which the window and its bounds are the columns that results have."""
 
     def change(node: Any) -> Any:
         bound = _bound_of(node, call)
         if bound:
             return exp.column(f"window_{bound}")
+        if isinstance(node, exp.Dot) and node.this == call:
+            _fail(f"{call.name} has a start and an end, and no {node.expression.name!r}", node, text)
         return exp.column("window") if node == call else node
 
     changed: exp.Expr = tree.transform(change)

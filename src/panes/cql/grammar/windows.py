@@ -90,7 +90,10 @@ class Windows(Expressions):
     def _session(self) -> Fields:
         if self.at_number() or self.at("INTERVAL") or self._curr.token_type == TokenType.STRING:
             return {"gap": self._measure()}
-        return {"gap": self.expression_here("a gap such as 30 min, or an expression")}
+        gap = self.expression_here("a gap such as 30 min, or an expression")
+        if isinstance(gap, exp.Literal):  # with a sign before it, which is not kept
+            self.fail("a gap has no sign: write 30 min, or an expression of the row")
+        return {"gap": gap}
 
     def _landmark(self) -> Fields:
         self.take("FROM")
