@@ -164,10 +164,12 @@ class Query(Answers):
         if self._source is None or not self._source.on_spark:
             return explained
         from panes.runners.spark.explain import explain as explain_on_spark
+        from panes.runners.spark.operator_frames import over_operators
         from panes.runners.spark.source import frame_of
         from panes.runners.spark.strategies.card import Job
 
-        return explain_on_spark(explained, Job(replace(self._plan, steps=()), frame_of(self._source)))
+        job = Job(replace(self._plan, steps=()), frame_of(self._source))
+        return explain_on_spark(explained, job, over_operators=over_operators(self._source))
 
     def operator(self, restore: bytes | Sequence[bytes] | None = None, *, store: str = "auto") -> SliceOperator:
         """A running operator to push rows to; `restore` continues from a snapshot, or from its parts.

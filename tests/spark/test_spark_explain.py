@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import panes as pn
+from panes import operators
 from panes.plan.explain import Explanation
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -68,3 +69,10 @@ def test_embedded_queries_are_explained_as_before() -> None:
     found = _query(table, pn.tumbling(5)).explain()
     assert type(found) is Explanation
     assert "On Spark" not in str(found)
+
+
+def test_windows_over_operators(spark: Any) -> None:
+    frame = spark.readStream.format("rate").load().selectExpr("timestamp as ts", "value as k")
+    once = pn.stream(frame, time="ts", watermark="2 s").dedupe("k", window=operators.sliding(operators.time("9 s")))
+    found = once.window(w=pn.tumbling("1 s")).agg(n="count(*)").explain()
+    assert found.key_groups.startswith("1 for key_groups, with the operators")

@@ -65,15 +65,15 @@ class SparkExplanation(Explanation):
         return str(self)
 
 
-def explain(embedded: Explanation, job: Job) -> SparkExplanation:
-    """What is known of a query, and how Spark would run it."""
+def explain(embedded: Explanation, job: Job, *, over_operators: bool = False) -> SparkExplanation:
+    """What is known of a query, and how Spark would run it; `over_operators`: on a stream that operators give."""
     refusals = [s.refuses(job) for s in STRATEGIES]
     choices = tuple(Choice(s, math.inf if r else s.cost(job), r) for s, r in zip(STRATEGIES, refusals))
     return SparkExplanation(
         **{f.name: getattr(embedded, f.name) for f in fields(Explanation)},
         choices=choices,
         chosen=_chosen(job, choices),
-        key_groups=_key_groups(job),
+        key_groups=_key_groups(job, over_operators),
         watermark=_watermark(job),
         settings=_settings(job),
     )
@@ -89,9 +89,11 @@ def _chosen(job: Job, choices: tuple[Choice, ...]) -> str:
     return f"{name}, the cheapest of the {len(able)} that can run this query"
 
 
-def _key_groups(job: Job) -> str:
+def _key_groups(job: Job, over_operators: bool) -> str:
     partitions = job.frame.sparkSession.conf.get(SHUFFLE_PARTITIONS, "200")
     kept = "fixed for the life of a checkpoint" if job.streaming else "a static frame keeps no state"
+    if over_operators:
+        return f"1 for key_groups, with the operators whose results windows are over; {kept}"
     groups = stream_groups(job.plan, job.key_groups)
     if groups < job.key_groups:
         kept = f"central policies look at the rows of all keys; {kept}"
