@@ -6,6 +6,7 @@ import datetime as dt
 import subprocess
 import sys
 from decimal import Decimal
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -168,3 +169,17 @@ print("numba" in sys.modules, "hypothesis" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.uint8])
+@pytest.mark.parametrize("ufunc", [np.maximum, np.minimum, np.fmin])
+def test_many_short_segments_are_reduced_as_by_numpy(ufunc: np.ufunc, dtype: type) -> None:
+    rng = np.random.default_rng(1)
+    values = rng.integers(0, 100, 20_000).astype(dtype)
+    if values.dtype.kind == "f":
+        values[rng.random(len(values)) < 0.2] = np.nan
+        values[40:60] = np.nan
+    offsets = np.concatenate(([0], np.unique(rng.integers(1, 20_000, 4_000)), [20_000]))
+    found = segment_reduce(ufunc, values, offsets, 0)
+    assert found.dtype == values.dtype
+    np.testing.assert_array_equal(found, [ufunc.reduce(values[a:b]) for a, b in pairwise(offsets.tolist())])

@@ -108,6 +108,28 @@ def max_by_group(values: Array, groups: Array, best: Array, some: Array) -> None
 
 
 @njit(cache=True)
+def segment_max(values: Array, starts: Array, out: Array) -> None:
+    """Largest value of each segment, none empty; NaN is larger than any number."""
+    for s in range(len(starts)):
+        part = values[starts[s] : starts[s + 1] if s + 1 < len(starts) else len(values)]
+        best = part[0]
+        for i in range(len(part)):
+            best = part[i] if part[i] > best or part[i] != part[i] else best
+        out[s] = best
+
+
+@njit(cache=True)
+def segment_min(values: Array, starts: Array, out: Array) -> None:
+    """Smallest value of each segment, none empty; NaN only where there is nothing else."""
+    for s in range(len(starts)):
+        part = values[starts[s] : starts[s + 1] if s + 1 < len(starts) else len(values)]
+        best = part[0]
+        for i in range(len(part)):
+            best = part[i] if part[i] < best or best != best else best
+        out[s] = best
+
+
+@njit(cache=True)
 def choose_by_group(
     by: Array,
     largest: bool,

@@ -14,6 +14,9 @@ import numpy as np
 
 from panes.aggregates.base import Array, Inputs
 
+#: Functions with a compiled loop for segments of less than so many values on average.
+_COMPILED = (np.maximum, np.fmin)
+_SHORT = 64
 #: Below this many rows NumPy is fast enough, and importing Numba (0.3 s) is never worth it.
 SMALL = 4096
 
@@ -36,12 +39,28 @@ def _reduced(ufunc: np.ufunc, values: Array, offsets: Array, filled: Array | Non
     if len(values) != stop:
         values = values[:stop]
     if filled is None:
+        if _pays(ufunc, values, starts):
+            return _compiled(ufunc, values, starts)
         return ufunc.reduceat(values, starts, dtype=values.dtype)
     out = np.empty(len(starts), values.dtype)
     out[:] = identity
     if filled.any():
         # The next filled segment starts where this one stops, so reduceat sees the same segments.
         out[filled] = ufunc.reduceat(values, starts[filled], dtype=values.dtype)
+    return out
+
+
+def _pays(ufunc: np.ufunc, values: Array, starts: Array) -> bool:
+    many = len(values) >= SMALL and len(starts) * _SHORT > len(values)
+    return many and ufunc in _COMPILED and values.dtype.kind in "fiu" and starts[0] == 0
+
+
+def _compiled(ufunc: np.ufunc, values: Array, starts: Array) -> Array:
+    """Many short segments: NumPy needs some time for each of them."""
+    from panes.aggregates import kernels
+
+    out = np.empty(len(starts), values.dtype)
+    (kernels.segment_max if ufunc is np.maximum else kernels.segment_min)(values, starts, out)
     return out
 
 

@@ -1,4 +1,7 @@
-"""The compiled loop of the common pairs (simple.py). Import it only where there are rows."""
+"""The compiled loop of the common pairs (simple.py). Import it only where there are rows.
+
+Places in the inner loops are unsigned: of one that may be negative Numba looks at the sign at every access.
+"""
 
 from __future__ import annotations
 
@@ -37,15 +40,16 @@ def run_pair(
         place = np.int64(-1)
         if evict == TIME:
             place = states[k, place_word]
-            for j in range(i, stop - 1):
-                follows[j] = j + 1
+            after = follows[i : max(i, stop - 1)]
+            for j in range(len(after)):
+                after[j] = i + 1 + j
             if states[k, TAIL_AT] >= 0:
                 follows[states[k, TAIL_AT]] = i
             states[k, TAIL_AT] = stop - 1
         while True:
             due = i
             if trigger == TIME:
-                while due < stop and ticks[due] < state:
+                while due < stop and ticks[np.uint64(due)] < state:
                     due += 1
             else:
                 due = min(stop, i + max(0, every - state))
@@ -62,10 +66,10 @@ def run_pair(
             if trigger == TIME:
                 while state <= now:
                     if evict == TIME:
-                        while head < tail and ticks[place] < state - size:
+                        while head < tail and ticks[np.uint64(place)] < state - size:
                             head += 1
                             if head < tail:
-                                place = follows[place]
+                                place = follows[np.uint64(place)]
                     if head == tail:
                         state += ((now - state) // every + 1) * every
                         break
