@@ -79,6 +79,8 @@ class Expressions(Words):
                 places.add(start)
             if not _is_known(node):
                 self._refuse(node, first)
+            if type(node) is exp.Literal and not node.is_string and node.this.count(".") > 1:
+                self.fail(f"{node.this.removeprefix('0')} is no number", token=first)  # sqlglot reads .5.5 as one
             if depth > MAX_DEPTH:
                 self.fail(f"an expression may be {MAX_DEPTH} operators deep", token=first)
             if isinstance(node, exp.Trim) and node.text("position") == "BOTH" and not node.expression:
