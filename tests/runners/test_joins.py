@@ -274,7 +274,7 @@ def test_what_spark_runs_in_its_workers_gives_the_same() -> None:
     from dataclasses import replace
 
     from panes.runners.local.rejects import Rejects
-    from panes.runners.spark.flows import StepMapper
+    from panes.runners.spark.flows import ResultMapper
     from panes.runners.spark.group_operator import GroupQuery, used_columns
     from panes.runners.spark.spark_types import storable_schema
 
@@ -289,7 +289,9 @@ def test_what_spark_runs_in_its_workers_gives_the_same() -> None:
     rows = pa.concat_tables(source_of(query).batches(Rejects())).select(worker.columns)
     results = pa.concat_tables([op.push(rows).table, op.finish().table])
     as_stored = results.cast(storable_schema(results.schema))
-    steps: StepMapper = pickle.loads(pickle.dumps(StepMapper(plan.steps, plan.given.schema, pa.schema([]))))
+    steps: ResultMapper = pickle.loads(
+        pickle.dumps(ResultMapper.of_steps(plan.steps, plan.given.schema, pa.schema([])))
+    )
     given_there = pa.Table.from_batches(list(steps(as_stored.to_batches(max_chunksize=2))), steps.schema)
     assert given_there.to_pylist() == query.to_arrow().to_pylist() != []
 

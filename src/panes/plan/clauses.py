@@ -92,7 +92,7 @@ class Reader:
             return [Entry(e.tree, n, n) for n, e in self._names.star(tree.table)]
         bare = tree.unnest()
         if name is None and isinstance(bare, exp.Column):
-            name = self._names.bare_name(self._names.scope.resolve(bare.copy(), text))
+            name = self._names.bare_name(bare, text)
         return [Entry(tree, text, name or text)]
 
     def condition(self, given: Given) -> Tree:

@@ -185,9 +185,9 @@ class Names:
                 clash = alias is None and counts[name.lower()] > 1
                 yield (f"{self.sides[s].alias}_{name}" if clash else name), self.scope.named(self.inner(s, name))
 
-    def bare_name(self, expression: Expression) -> str | None:
-        """What a plain column is called in its own side; None if the expression is more than a column."""
-        name = expression.column
+    def bare_name(self, column: exp.Column, text: str) -> str | None:
+        """What a column, by its name inside, is called in its own side; None if it is a field of one."""
+        name = self.scope.resolve(column.copy(), text).column
         if name is None or len(self.sides) == 1:
             return name
         for s, side in enumerate(self.sides):
@@ -206,3 +206,25 @@ def _find(name: str, names: object) -> str | None:
     if len(alike) > 1:
         raise QueryError(f"column {name!r} is ambiguous: {', '.join(map(repr, alike))} differ only in case")
     return alike[0] if alike else None
+
+
+class AsWritten(Names):
+    """The same names, with trees left as they were written: for writing them again."""
+
+    def inside(self, tree: exp.Expr, text: str) -> exp.Expr:
+        return tree
+
+    def bare_name(self, column: exp.Column, text: str) -> str | None:
+        return column.name
+
+    def star(self, alias: str | None = None) -> Iterator[tuple[str, Expression]]:
+        for name, found in super().star(alias):
+            yield name, replace(found, tree=self._outside(name, found.tree))
+
+    def _outside(self, name: str, tree: exp.Expr) -> exp.Expr:
+        if len(self.sides) > 1 and isinstance(tree, exp.Column):
+            for s, side in enumerate(self.sides):
+                own = next((own for own in side.schema.names if self.inner(s, own) == tree.name), None)
+                if own is not None and own not in self.merged:
+                    return exp.column(exp.to_identifier(own, quoted=True), table=side.alias)
+        return column_node(name)

@@ -70,35 +70,30 @@ class FlowSource(DerivedSource):
 
     def __init__(self, flow: Flow, source: Source) -> None:
         super().__init__(flow.schema, [source])
-        self._flow = flow
+        self.flow = flow
         self._source = source
         self.rows = None if flow.stream.where else source.rows
 
     def derive(self, rejects: Rejects) -> Iterator[pa.Table]:
-        return map(self._flow.apply, self._source.batches(rejects))
-
-    @property
-    def flow(self) -> Flow:
-        """What is done to each row."""
-        return self._flow
+        return map(self.flow.apply, self._source.batches(rejects))
 
     def explain(self) -> tuple[str, ...]:
-        return (str(explain_flow(self._flow, str(self._source), explain_inputs(self._source))),)
+        return (str(explain_flow(self.flow, str(self._source), explain_inputs(self._source))),)
 
     def to_spark(self) -> DataFrame:
         from panes.runners.spark.flows import flow_frame
         from panes.runners.spark.source import frame_of
 
-        return flow_frame(self._flow, frame_of(self._source))
+        return flow_frame(self.flow, frame_of(self._source))
 
     def marked(self, windows: StreamPlan) -> DataFrame | None:
         from panes.runners.spark.flows import flow_frame
 
-        time = self._flow.scalars.wanted.get(windows.time)
+        time = self.flow.scalars.wanted.get(windows.time)
         if time is None or time.column != windows.time or not isinstance(self._source, DerivedSource):
             return None
         frame = self._source.marked(windows)
-        return None if frame is None else flow_frame(self._flow, frame)
+        return None if frame is None else flow_frame(self.flow, frame)
 
     def __str__(self) -> str:
         return f"a stream of {self._source}"

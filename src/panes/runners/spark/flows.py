@@ -6,7 +6,9 @@ steps, run in Spark's workers on Arrow batches, by the same code as in the embed
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -14,7 +16,7 @@ import pyarrow as pa
 from panes.plan.flow import Flow
 from panes.plan.steps import Step, apply_steps
 from panes.runners.spark.columns import NoColumn
-from panes.runners.spark.packing import read
+from panes.runners.spark.packing import filled, read
 from panes.runners.spark.row_columns import RowColumns, named, nullable
 from panes.runners.spark.spark_types import arrow_schema, spark_schema, spark_type, storable, storable_schema
 
@@ -34,7 +36,8 @@ def flow_frame(flow: Flow, frame: DataFrame) -> DataFrame:
 
 def late_frame(flow: Flow, given: pa.Schema, frame: DataFrame) -> DataFrame:
     """The rows of a stream without windows, beside late rows, which pass by; `given`: the columns of the rows."""
-    mapper = LateFlowMapper(flow, given, arrow_columns(frame, given))
+    late = arrow_columns(frame, given)
+    mapper = ResultMapper(flow.apply, given, storable_schema(flow.schema), late)
     return frame.mapInArrow(mapper, spark_schema(mapper.schema))
 
 
@@ -73,7 +76,7 @@ def step_frame(steps: Sequence[Step], given: pa.Schema, frame: DataFrame) -> Dat
 
     Columns of late rows (`to_spark(late=True)`) come after those of the results, which late rows don't have.
     """
-    mapper = StepMapper(steps, given, arrow_columns(frame, given))
+    mapper = ResultMapper.of_steps(steps, given, arrow_columns(frame, given))
     if any(step.together for step in steps):
         # one task sees all that is given at once, and can put it in order
         frame = frame.repartition(1)
@@ -85,67 +88,39 @@ def arrow_columns(frame: DataFrame, given: pa.Schema) -> pa.Schema:
     return pa.schema([f for f in arrow_schema(frame.schema) if f.name not in given.names])
 
 
-class Beside:
-    """Batches of results to batches of what is made of them; late rows pass by."""
+@dataclass(frozen=True)
+class ResultMapper:
+    """Batches of results to batches of what is made of them; late rows, if there are any beside them, pass by."""
 
-    def __init__(self, given: pa.Schema, made: pa.Schema, late: pa.Schema) -> None:
-        self._given = given
-        self._made = storable_schema(made)
-        self._late = late
-        self.schema = pa.schema([*self._made, *late])
+    make: Callable[[pa.Table], pa.Table]
+    given: pa.Schema
+    made: pa.Schema
+    late: pa.Schema
+    together: bool = False  # all batches of a task are made into something at once
 
-    def make(self, results: pa.Table) -> pa.Table:
-        """What is made of results."""
-        raise NotImplementedError
+    @classmethod
+    def of_steps(cls, steps: Sequence[Step], given: pa.Schema, late: pa.Schema) -> ResultMapper:
+        together = any(step.together for step in steps)
+        return cls(partial(apply_steps, tuple(steps)), given, storable_schema(steps[-1].schema_out), late, together)
 
-    def applied(self, table: pa.Table) -> pa.Table:
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([*self.made, *self.late])
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for part in [list(batches)] if self.together else ([batch] for batch in batches):
+            if part:
+                yield from self._applied(pa.Table.from_batches(part)).to_batches()
+
+    def _applied(self, table: pa.Table) -> pa.Table:
         results, late = table, table.slice(0, 0)
-        if self._late.names:
+        if self.late.names:
             reasons = table.column("late_reason")
             results, late = table.filter(reasons.is_null()), table.filter(reasons.is_valid())
         # as the windows gave them: Spark knows fewer types
-        given = pa.table([results.column(f.name).cast(f.type) for f in self._given], schema=self._given)
-        out = stored(self.make(given), self._made)
-        return pa.concat_tables([self._filled(out), self._filled(late.select(self._late.names))])
-
-    def _filled(self, table: pa.Table) -> pa.Table:
-        columns = [
-            table.column(f.name) if f.name in table.column_names else pa.nulls(table.num_rows, f.type)
-            for f in self.schema
-        ]
-        return pa.table(columns, schema=self.schema)
-
-
-class LateFlowMapper(Beside):
-    """What a stream shows of rows."""
-
-    def __init__(self, flow: Flow, given: pa.Schema, late: pa.Schema) -> None:
-        super().__init__(given, flow.schema, late)
-        self._flow = flow
-
-    def make(self, results: pa.Table) -> pa.Table:
-        return self._flow.apply(results)
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield from self.applied(pa.Table.from_batches([batch])).to_batches()
-
-
-class StepMapper(Beside):
-    """Results after some steps."""
-
-    def __init__(self, steps: Sequence[Step], given: pa.Schema, late: pa.Schema) -> None:
-        super().__init__(given, steps[-1].schema_out, late)
-        self._steps = tuple(steps)
-
-    def make(self, results: pa.Table) -> pa.Table:
-        return apply_steps(self._steps, results)
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        together = any(step.together for step in self._steps)
-        for part in [list(batches)] if together else ([batch] for batch in batches):
-            if part:
-                yield from self.applied(pa.Table.from_batches(part)).to_batches()
+        given = pa.table([results.column(f.name).cast(f.type) for f in self.given], schema=self.given)
+        out = stored(self.make(given), self.made)
+        return pa.concat_tables([filled(out, self.schema), filled(late.select(self.late.names), self.schema)])
 
 
 def stored(table: pa.Table, schema: pa.Schema) -> pa.Table:

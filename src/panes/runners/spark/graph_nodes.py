@@ -73,8 +73,10 @@ class Node(ABC):
         """All that is kept from one step to the next."""
         return {}, {}
 
-    def load(self, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:  # noqa: B027
+    def load(self, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
         """Go on from there; for a node that has seen nothing."""
+        assert not facts, "only nodes that keep something have something to load"
+        assert not tables, "only nodes that keep something have something to load"
 
     @property
     def nbytes(self) -> int:

@@ -16,6 +16,7 @@ from panes.operators.arrivals import NO_TIME
 from panes.runners.local.rejects import Rejects
 from panes.runners.spark.graph_nodes import ENDED, every_node, under
 from panes.runners.spark.graph_query import GraphQuery, Rows
+from panes.runners.spark.packing import filled
 from panes.slicing.ledger import NULL_TIME, TOO_LATE
 from panes.slicing.results import Result
 from panes.state.snapshot import pack, unpack
@@ -147,10 +148,3 @@ class GraphOperator:
     def metrics(self) -> dict[str, int]:
         waiting = sum(int(table.nbytes) for tables in self._waiting for table in tables)
         return {"bytes": waiting + sum(node.nbytes for node in self._nodes)}
-
-
-def filled(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table with the columns of `schema`; null where it has none."""
-    names = table.column_names
-    columns = [table.column(f.name) if f.name in names else pa.nulls(table.num_rows, f.type) for f in schema]
-    return pa.table(columns, schema=schema)

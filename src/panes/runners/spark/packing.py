@@ -196,3 +196,10 @@ def to_bytes(table: pa.Table) -> bytes:
 def from_bytes(data: bytes) -> pa.Table:
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
         return reader.read_all()
+
+
+def filled(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table with the columns of `schema`; null where it has none."""
+    names = table.column_names
+    columns = [table.column(f.name) if f.name in names else pa.nulls(table.num_rows, f.type) for f in schema]
+    return pa.table(columns, schema=schema)

@@ -8,7 +8,7 @@ the final aggregation puts windows together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -24,8 +24,7 @@ from panes.runners.spark.row_columns import named
 from panes.runners.spark.spark_types import spark_schema, storable_schema
 from panes.runners.spark.strategies.card import Job, Strategy
 from panes.runners.spark.strategies.key_groups import Unpacker, clock_at_end, clocked, needed, static_groups
-from panes.runners.spark.strategies.policy_parts import Partials, refusal
-from panes.slicing.keys import KeyDirectory
+from panes.runners.spark.strategies.policy_parts import Partials, messages, refusal, slots_of
 from panes.slicing.operator import SliceOperator
 
 if TYPE_CHECKING:
@@ -82,10 +81,9 @@ class Discretizer:
     def _keys(self, rows: pa.Table, windows: pa.Table) -> tuple[Array, Array, Array]:
         """The key of each row, where rows of each key begin, and the key of each window."""
         keys = self.query.plan.stream.keys
-        if not keys:
-            return np.zeros(len(rows), np.int64), np.array([0, len(rows)]), np.zeros(len(windows), np.int64)
-        directory = KeyDirectory([rows.schema.field(k).type for k in keys])
-        slots = directory.slots([rows.column(k) for k in keys])
+        slots, directory = slots_of(rows, keys)
+        if directory is None:
+            return slots, np.array([0, len(rows)]), np.zeros(len(windows), np.int64)
         of_window = directory.slots([windows.column(k) for k in keys])
         return slots, np.concatenate(([0], np.cumsum(np.bincount(slots, minlength=len(directory))))), of_window
 
@@ -124,7 +122,7 @@ def _build(job: Job) -> DataFrame:
     discretizer = Discretizer(query, partials, job.key_groups)
     rows = job.frame.select(*(named(n) for n in needed(job, query)))
     packed = rows.mapInArrow(Packer(stream, query.columns, groups), PACKED)
-    messages = spark_schema(_SCHEMA)
+    told_as = spark_schema(_SCHEMA)
     unpack = Unpacker(storable_schema(query.result_schema), None)
 
     # plain functions: Spark counts the arguments that they take
@@ -145,18 +143,13 @@ def _build(job: Job) -> DataFrame:
         windows, *parts = (from_bytes(data) for _, data in told)
         return unpack.results(combine(partials, windows, parts))
 
-    told = packed.groupBy("panes_group").applyInArrow(discretize, messages)
-    reduced = told.groupBy("panes_group", "panes_share").applyInArrow(reduce_share, messages)
+    told = packed.groupBy("panes_group").applyInArrow(discretize, told_as)
+    reduced = told.groupBy("panes_group", "panes_share").applyInArrow(reduce_share, told_as)
     return reduced.groupBy("panes_group").applyInArrow(join_windows, spark_schema(unpack.schema))
 
 
-def _told(group: int, found: Iterator[tuple[int, pa.Table]] | list[tuple[int, pa.Table]]) -> pa.Table:
-    rows = [(group, share, to_bytes(table)) for share, table in found]
-    return (
-        pa.table([pa.array(column, f.type) for column, f in zip(zip(*rows), _SCHEMA)], schema=_SCHEMA)
-        if rows
-        else (_SCHEMA.empty_table())
-    )
+def _told(group: int, found: Iterable[tuple[int, pa.Table]]) -> pa.Table:
+    return messages([(group, share, to_bytes(table)) for share, table in found], _SCHEMA)
 
 
 POLICY_CENTRAL = Strategy(

@@ -24,7 +24,7 @@ from panes.runners.spark.row_columns import named
 from panes.runners.spark.spark_types import spark_schema, storable_schema
 from panes.runners.spark.strategies.card import Job, Strategy
 from panes.runners.spark.strategies.key_groups import Unpacker, needed
-from panes.runners.spark.strategies.policy_parts import Partials, refusal
+from panes.runners.spark.strategies.policy_parts import Partials, messages, refusal, slots_of
 from panes.runners.spark.strategies.time_borders import Borders
 from panes.slicing.keys import KeyDirectory
 from panes.slicing.lane import NO_TIME
@@ -58,16 +58,15 @@ class Share:
             held.append(batch)
             waiting += batch.nbytes
             if waiting >= _AT_ONCE:
-                yield self._sent(held)
+                yield from self._sent(held)
                 held, waiting = [], 0
         if held:
-            yield self._sent(held)
+            yield from self._sent(held)
 
-    def _sent(self, held: list[pa.RecordBatch]) -> pa.RecordBatch:
+    def _sent(self, held: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
         rows = read(self.query.plan.stream, pa.Table.from_batches(held)).select(self.query.columns)
         found = [(label, to_bytes(table)) for label, table in self.by_group(rows)]
-        columns = [pa.array(column, f.type) for column, f in zip(zip(*found), _SCHEMA)] if found else []
-        return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA) if found else _SCHEMA.empty_table().to_batches()[0]
+        return messages(found, _SCHEMA).combine_chunks().to_batches()
 
     def by_group(self, rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         """(label of a key group, partials of it)."""
@@ -76,7 +75,7 @@ class Share:
             rows = rows.filter(times.is_valid())
         if not rows.num_rows:
             return
-        slots, keys = self._slots(rows)
+        slots, keys = slots_of(rows, stream.keys)
         tables = [self._reduced(number, rows, slots, keys) for number in range(len(self.borders))]
         table = pa.concat_tables(tables)
         if keys is None:
@@ -85,13 +84,6 @@ class Share:
         of = group_of(keys.groups(keys.slots([table.column(k) for k in stream.keys])), self.groups)
         for group in np.unique(of):
             yield group_labels(self.groups)[group], table.filter(pa.array(of == group))
-
-    def _slots(self, rows: pa.Table) -> tuple[Array, KeyDirectory | None]:
-        keys = self.query.plan.stream.keys
-        if not keys:
-            return np.zeros(rows.num_rows, np.int64), None
-        directory = KeyDirectory([rows.schema.field(k).type for k in keys])
-        return directory.slots([rows.column(k) for k in keys]), directory
 
     def _reduced(self, number: int, rows: pa.Table, slots: Array, keys: KeyDirectory | None) -> pa.Table:
         """The partials of one window: by slice, and of rows that may be held at the end."""

@@ -6,8 +6,10 @@ and commutative, since workers reduce shares of the rows in any order (SPEC P-51
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +21,7 @@ from panes.plan.query import QueryPlan
 from panes.plan.scalars import Scalars
 from panes.policies.policy import PolicyMachine
 from panes.runners.spark.strategies.card import Job
+from panes.slicing.keys import KeyDirectory
 from panes.slicing.lane import Agg
 from panes.slicing.rows.range_fold import lower_ranges
 
@@ -100,3 +103,17 @@ def refusal(job: Job) -> str | None:
         if not (agg.bound.laws.associative and agg.bound.laws.commutative):
             return f"{agg.name} depends on the order of its rows, and workers reduce shares of them"
     return None
+
+
+def slots_of(rows: pa.Table, keys: Sequence[str]) -> tuple[Array, KeyDirectory | None]:
+    """The number of each row's key, and who knows the keys by number; all rows have one without keys."""
+    if not keys:
+        return np.zeros(rows.num_rows, np.int64), None
+    directory = KeyDirectory([rows.schema.field(k).type for k in keys])
+    return directory.slots([rows.column(k) for k in keys]), directory
+
+
+def messages(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
+    """What tasks send each other, one row each."""
+    columns = zip(*rows) if rows else [[] for _ in schema]
+    return pa.table([pa.array(column, f.type) for column, f in zip(columns, schema)], schema=schema)
