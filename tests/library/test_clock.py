@@ -68,12 +68,18 @@ def test_the_clock_runs_already_inside_a_callback() -> None:
 
 
 def test_system_clock_calls_in_order_of_moments_in_its_thread() -> None:
-    clock, seen, done = SystemClock(), [], threading.Event()
+    clock, seen, registered, done = SystemClock(), [], threading.Event(), threading.Event()
     now = clock.now()
+
+    def hold() -> None:  # the clock's thread, until all others wait: then nothing depends on how fast we are
+        assert registered.wait(30)
+
+    clock.call_at(now, hold)
     clock.call_at(now + 2000, done.set)
     clock.call_at(now - 5, lambda: seen.append(("past", threading.current_thread().daemon)))
     clock.call_at(now + 1000, lambda: seen.append(("soon", threading.current_thread().daemon)))
     clock.call_at(now + 500, lambda: seen.append(("never", True))).cancel()
+    registered.set()
     assert done.wait(30)
     assert seen == [("past", True), ("soon", True)]
     assert clock.now() >= now + 2000
