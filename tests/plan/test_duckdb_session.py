@@ -88,3 +88,8 @@ def test_a_run_that_fails_leaves_the_statement_usable() -> None:
     with pytest.raises(duckdb.Error):
         run(sql, {"one": pa.table({"a": ["x"]})})
     assert run(sql, {"one": pa.table({"a": ["3"]})})["s"].to_pylist() == [3]
+
+
+def test_duckdb_never_writes_a_progress_bar_into_the_output() -> None:
+    shown = duckdb_session.connection().execute("SELECT current_setting('enable_progress_bar')").fetchone()
+    assert shown == (False,)

@@ -65,6 +65,14 @@ class Fieldwise(BoundAggregate):
             return super().merge(a, b)
         return Cells(tuple(p.ufunc(x, y) for p, x, y in zip(self.parts, a.fields, b.fields, strict=True)))
 
+    def lower_endings(self, cells: Cells, starts: Array) -> pa.Array:
+        if not self.dense:
+            return super().lower_endings(cells, starts)
+        # Backwards, so that a range shares all that shorter ones have come to.
+        back = len(cells) - 1 - starts
+        fields = [p.ufunc.accumulate(f[::-1], dtype=p.dtype)[back] for p, f in zip(self.parts, cells.fields)]
+        return self.lower(Cells(tuple(fields)))
+
     def empty(self, n: int) -> Cells:
         return Cells(tuple(np.full(n, p.identity, p.dtype) for p in self.parts))
 

@@ -23,14 +23,19 @@ SMALL = 4096
 
 def segment_reduce(ufunc: np.ufunc, values: Array, offsets: Array, identity: Any) -> Array:
     """Reduce each segment of `values`; empty segments give `identity`. The dtype is that of `values`."""
-    return segment_reduce_each(((ufunc, values, identity),), offsets)[0]
+    return _reduced(ufunc, values, offsets, _filled(offsets), identity)
 
 
 def segment_reduce_each(columns: Iterable[tuple[np.ufunc, Array, Any]], offsets: Array) -> tuple[Array, ...]:
     """The same for several columns of (function, values, identity)."""
+    filled = _filled(offsets)
+    return tuple([_reduced(ufunc, values, offsets, filled, none) for ufunc, values, none in columns])
+
+
+def _filled(offsets: Array) -> Array | None:
+    """Which segments are not empty; None: all."""
     filled = offsets[1:] > offsets[:-1]
-    every = 0 < len(filled) == np.count_nonzero(filled)
-    return tuple(_reduced(ufunc, values, offsets, None if every else filled, none) for ufunc, values, none in columns)
+    return None if 0 < len(filled) == np.count_nonzero(filled) else filled
 
 
 def _reduced(ufunc: np.ufunc, values: Array, offsets: Array, filled: Array | None, identity: Any) -> Array:

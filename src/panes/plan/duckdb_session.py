@@ -33,13 +33,14 @@ _local = threading.local()
 
 
 def connection() -> DuckDBPyConnection:
-    """This thread's closed-off DuckDB: no files, no extensions, one thread, UTC."""
+    """This thread's closed-off DuckDB: no files, no extensions, one thread, UTC, silent."""
     found = getattr(_local, "connection", None)
     if found is None:
         import duckdb
 
         found = duckdb.connect(":memory:", config=_CONFIG)
         found.execute("SET TimeZone = 'UTC'")
+        found.execute("SET enable_progress_bar = false")  # it would write into the user's output, file or terminal
         found.execute("SET lock_configuration = true")
         _local.connection = found
     return found

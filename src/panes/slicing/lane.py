@@ -20,7 +20,7 @@ from panes.windows.base import Bound
 Array = np.ndarray
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Rows:
     """Accepted rows: who (slots), when (times), in which order they came (seq), and evaluated columns."""
 
@@ -92,7 +92,7 @@ class Agg:
     bound: BoundAggregate
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Results:
     """Windows given by a lane: parallel arrays, one entry per result.
 
@@ -110,8 +110,9 @@ class Results:
     void: Array  # bool
     values: tuple[pa.Array, ...]
 
-    #: Windows that were each given to many keys, as (query, start, end, number of results); None: not known
-    runs: ClassVar[tuple[Array, Array, Array, Array] | None] = None
+    #: Windows on event time, given for the first time, each once: (query, start, end, results of each or None: one
+    #: each). None: not known.
+    runs: ClassVar[tuple[Array, Array, Array, Array | None] | None] = None
 
     def __len__(self) -> int:
         return len(self.query)

@@ -95,21 +95,31 @@ class ResultBuilder:
 
     def _table(self, given: Results) -> Result:
         columns = [] if self._keys is None else self._keys.key_columns(given.slots)
-        query, start, end, counts = given.runs or (given.query, given.start, given.end, None)
-        columns += [self._labels(query, counts), self._time(start, counts), self._time(end, counts)]
+        columns += self._windows(given)
         if self._positions is not None:
             columns += [_position(given.lo, self._positions), _position(given.hi, self._positions)]
         columns += given.values
-        columns.append(_revisions(given.revision))
+        columns.append(_not_revised(len(given)) if given.runs else _revisions(given.revision))
         if self._spec.lateness is not None:
             columns.append(pa.array(given.void))
         table = pa.Table.from_arrays(columns, self._column_names)
+        end = given.runs[2] if given.runs else given.end
         due = end - 1  # NO_TIME is the lowest number and becomes the highest: windows without an end come last
         if np.count_nonzero(due[1:] < due[:-1]):
             table = table.take(np.argsort(given.end - 1, kind="stable"))
         if self._spec.finalize is not None:
             table = self._spec.finalize(table)
         return Result(table)
+
+    def _windows(self, given: Results) -> list[pa.Array]:
+        """Labels, starts and ends."""
+        if given.runs is None:
+            return [self._labels(given.query, None), self._time(given.start), self._time(given.end)]
+        query, start, end, counts = given.runs
+        if counts is not None:
+            start, end = start.repeat(counts), end.repeat(counts)
+        times = [arrow_from_values(ticks, None, self._time_type) for ticks in (start, end)]
+        return [self._labels(query, counts), *times]
 
     def _labels(self, query: Array, counts: Array | None) -> pa.Array:
         """The label of each query, so many times; once if that is not said."""
@@ -120,9 +130,7 @@ class ResultBuilder:
             return self._names.take(pa.array(self._label_at[query]))
         return self._labels(query[starts], np.diff(starts, append=len(query)))
 
-    def _time(self, ticks: Array, counts: Array | None) -> pa.Array:
-        if counts is not None:  # then they are windows on event time
-            return arrow_from_values(ticks.repeat(counts), None, self._time_type)
+    def _time(self, ticks: Array) -> pa.Array:
         return arrow_from_values(ticks, ticks != NO_TIME, self._time_type)
 
 
@@ -143,9 +151,13 @@ def _strings(texts: Sequence[bytes], counts: Array | None) -> pa.Array:
 _NOT_REVISED = pa.array(np.zeros(4096, np.int32))
 
 
+def _not_revised(n: int) -> pa.Array:
+    return _NOT_REVISED.slice(0, n) if n <= len(_NOT_REVISED) else pa.array(np.zeros(n, np.int32))
+
+
 def _revisions(numbers: Array) -> pa.Array:
-    if len(numbers) <= len(_NOT_REVISED) and not numbers.any():
-        return _NOT_REVISED.slice(0, len(numbers))
+    if not numbers.any():
+        return _not_revised(len(numbers))
     return arrow_from_values(numbers.astype(np.int32, copy=False), None, REVISION)
 
 

@@ -100,7 +100,7 @@ class DenseStore:
             return
         for i, row in enumerate(ring.row(at).tolist()):
             part = slice(i * keys, (i + 1) * keys)
-            block = [Cells(tuple(f[part] for f in c.fields)) for c in cells]
+            block = cells if len(at) == 1 else [Cells(tuple([f[part] for f in c.fields])) for c in cells]
             ring.write(row, keys, 1 if present is None else present[part], block)
         ring.touch(at)
 
@@ -131,12 +131,23 @@ class DenseStore:
         if n > _FEW_WINDOWS:
             lo, hi, which = _distinct(lo, hi)
         self._choose(lo, hi)
-        rows, offsets = self._ring.cover(lo, hi)
-        self._folded += len(rows)
-        values = [agg.lower_ranges(self._ring.flat(a), rows, offsets) for a, agg in enumerate(self._aggs)]
+        if not self._ring.tree and hi[0] == hi[-1]:
+            values = self._ending_together(lo, int(hi[0]))
+        else:
+            rows, offsets = self._ring.cover(lo, hi)
+            self._folded += len(rows)
+            values = [agg.lower_ranges(self._ring.flat(a), rows, offsets) for a, agg in enumerate(self._aggs)]
         if which is not None:
             values = [v.take(pa.array(which)) for v in values]
         return Answers(np.ones(n, np.int64), np.zeros(n, np.int64), tuple(values))
+
+    def _ending_together(self, lo: Array, hi: int) -> list[pa.Array]:
+        """Windows over the slices from lo[i] to one and the same end."""
+        first = int(lo.min())
+        rows = self._ring.row(np.arange(first, hi))
+        self._folded += len(rows)
+        starts = lo - first
+        return [agg.lower_endings(self._ring.flat(a).take(rows), starts) for a, agg in enumerate(self._aggs)]
 
     def _answer_few(self, lo: Array, hi: Array, news: Array) -> Answers:
         """All windows and keys by one gather."""

@@ -13,77 +13,60 @@ from panes.slicing.lane import NO_TIME, Agg, Results
 Array = np.ndarray
 
 
-class _Same:
-    """The same value many times, written down once for all results (not for very many: that would stay in memory)."""
-
-    def __init__(self, value: np.generic) -> None:
-        self._value = value
-        self._written = np.full(4096, value)
-
-    def __call__(self, n: int) -> Array:
-        if n > _MANY:
-            return np.broadcast_to(self._value, n)
-        if n > len(self._written):
-            self._written = np.full(_MANY, self._value)
-        return self._written[:n]
-
-
-_MANY = 1 << 16
-_nowhere, _first, _not_void = _Same(np.int64(NO_TIME)), _Same(np.int32(0)), _Same(np.bool_(False))
-
-
-class RunResults(Results):
-    """Windows on event time given for the first time, each to many keys.
-
-    What belongs to a window is kept once per window (`runs`: number, start, end, how many results); the columns
-    of `Results` are written out when somebody asks for them.
+class FirstResults(Results):
+    """Windows on event time given for the first time: `runs` says each window once, with the number of its results
+    (None: one each). The columns of `Results` are written out when somebody asks for them.
     """
+
+    runs: tuple[Array, Array, Array, Array | None]  # type: ignore[misc]
 
     def __init__(
         self,
         number: Array,
         start: Array,
         end: Array,
-        counts: Array,
+        counts: Array | None,
         slots: Array,
         values: tuple[pa.Array, ...],
     ) -> None:
-        n = len(slots)
-        nowhere = _nowhere(n)
-        columns = {
-            "runs": (number, start, end, counts),
-            "slots": slots,
-            "lo": nowhere,
-            "hi": nowhere,
-            "revision": _first(n),
-            "void": _not_void(n),
-            "values": values,
-        }
-        self.__dict__.update(columns)
-
-    runs: tuple[Array, Array, Array, Array]  # type: ignore[misc]
+        self.runs = number, start, end, counts
+        self.slots = slots
+        self.values = values
 
     def __len__(self) -> int:
         return len(self.slots)
 
-    @cached_property
-    def query(self) -> Array:
-        return np.repeat(self.runs[0], self.runs[3])
+    def _each(self, column: Array) -> Array:
+        counts = self.runs[3]
+        return column if counts is None else column.repeat(counts)
 
     @cached_property
-    def start(self) -> Array:
-        return np.repeat(self.runs[1], self.runs[3])
+    def query(self) -> Array:  # type: ignore[override]
+        return self._each(self.runs[0])
 
     @cached_property
-    def end(self) -> Array:
-        return np.repeat(self.runs[2], self.runs[3])
+    def start(self) -> Array:  # type: ignore[override]
+        return self._each(self.runs[1])
 
+    @cached_property
+    def end(self) -> Array:  # type: ignore[override]
+        return self._each(self.runs[2])
 
-def first_results(query: Array, slots: Array, start: Array, end: Array, values: tuple[pa.Array, ...]) -> Results:
-    """Windows on event time given for the first time."""
-    n = len(query)
-    nowhere = _nowhere(n)
-    return Results(query, slots, start, end, nowhere, nowhere, _first(n), _not_void(n), values)
+    @cached_property
+    def lo(self) -> Array:  # type: ignore[override]
+        return np.broadcast_to(np.int64(NO_TIME), len(self))
+
+    @cached_property
+    def hi(self) -> Array:  # type: ignore[override]
+        return self.lo
+
+    @cached_property
+    def revision(self) -> Array:  # type: ignore[override]
+        return np.broadcast_to(np.int32(0), len(self))
+
+    @cached_property
+    def void(self) -> Array:  # type: ignore[override]
+        return np.broadcast_to(np.False_, len(self))
 
 
 def corrections(
@@ -102,7 +85,7 @@ def corrections(
 
 def no_results(aggs: Sequence[Agg]) -> Results:
     none = np.empty(0, np.int64)
-    return first_results(none, none, none, none, tuple(pa.nulls(0, a.bound.out_type) for a in aggs))
+    return FirstResults(none, none, none, None, none, tuple(pa.nulls(0, a.bound.out_type) for a in aggs))
 
 
 def join(parts: Sequence[Results], aggs: Sequence[Agg]) -> Results:

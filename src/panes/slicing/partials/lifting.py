@@ -47,7 +47,7 @@ class Loose(NamedTuple):
     cells: tuple[Cells, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Placed:
     """In which slice rows lie: slice index[i] of `starts` (sorted; some may hold no row)."""
 

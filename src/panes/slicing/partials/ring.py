@@ -92,7 +92,8 @@ class Ring:
                 matrix[target] = matrix[source]
         self._n = total
         self._blank[self.row(fresh)] = True
-        self.touch(np.arange(first, total))
+        if self.tree:
+            self.touch(np.arange(first, total))
 
     def drop(self, count: int) -> None:
         self._base += count

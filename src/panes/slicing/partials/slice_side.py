@@ -17,7 +17,7 @@ from panes.slicing.lane import Agg, Query, Results, Rows
 from panes.slicing.partials.dense_store import DenseStore
 from panes.slicing.partials.edge_cache import EdgeCache
 from panes.slicing.partials.empty_windows import EmptyWindows
-from panes.slicing.partials.lane_results import RunResults, first_results, no_results
+from panes.slicing.partials.lane_results import FirstResults, no_results
 from panes.slicing.partials.lifting import Block, Loose, Placed, place
 from panes.slicing.partials.slice_list import SliceList
 from panes.slicing.partials.sparse_store import SparseStore
@@ -134,9 +134,8 @@ class SliceSide:
         spans, answers = self.answer(spans)
         if answers is None:
             return no_results(self.aggs)
-        if self.keyed:
-            return RunResults(spans.number, spans.start, spans.end, answers.counts, answers.slots, answers.values)
-        return first_results(spans.number, answers.slots, spans.start, spans.end, answers.values)
+        counts = answers.counts if self.keyed else None
+        return FirstResults(spans.number, spans.start, spans.end, counts, answers.slots, answers.values)
 
     def answer(self, spans: Spans) -> tuple[Spans, Answers | None]:
         """Windows that have slices where they need them, and what they come to for each key."""

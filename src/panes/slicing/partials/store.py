@@ -19,7 +19,7 @@ from panes.aggregates.base import BoundAggregate, Cells
 Array = np.ndarray
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Answers:
     """Results of windows, one window after the other: counts[w] of them, for keys in the order of their slots."""
 
@@ -31,7 +31,7 @@ class Answers:
         return len(self.slots)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class CellList:
     """Partials of (slice, key) pairs, each pair once: position of the slice, slot of the key, cells per aggregate."""
 
@@ -65,7 +65,7 @@ class Store(Protocol):
         """Slices from firsts[i] up to firsts[i + 1] become one (firsts[0] is 0)."""
 
     def answer(self, lo: Array, hi: Array, news: Array) -> Answers:
-        """Results of windows over slices [lo, hi), for each key with rows in [news, hi)."""
+        """Results of windows over slices [lo, hi), in order of their ends, for each key with rows in [news, hi)."""
 
     def answer_one(self, slot: int, lo: Array, hi: Array) -> tuple[pa.Array, ...]:
         """Results of windows over slices [lo, hi) for one key, whether it has rows there or not."""

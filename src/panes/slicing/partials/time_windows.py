@@ -21,7 +21,7 @@ from panes.windows.periodic import Periodic
 _CARELESS = 4096
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Spans:
     """Windows of some queries: parallel arrays."""
 
