@@ -37,6 +37,10 @@ TEXTS = {
     "file": "select * from 'x.parquet'",
     "table function": "select * from read_csv('/etc/passwd')",
     "template": "select {{ x }} from t",
+    "a unit that is none": "select f(INTERVAL 1e9 DELTA / TIMESTAMP) from t",
+    "a unit that is a keyword": "select interval '3 AS ays' - interval 2 hours from t",
+    "a sign before a gap": "select a from s [session +'30 minutes'^s]",
+    "a size of a type that has none": "select try_cast(a as DATETIME (10, 2)) from t",
     "types that look like functions": "select " + "decimal(" * 30 + "a" + ")" * 30 + " from t where",
 }
 

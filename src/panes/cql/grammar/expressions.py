@@ -13,6 +13,7 @@ from panes.cql.dialect import BITWISE, SYNTAX
 from panes.cql.errors import CqlError, span_of
 from panes.cql.grammar.words import Stop, Words
 from panes.cql.lexing import MAX_NESTING, NESTING_RULE, TOO_DEEP
+from panes.cql.units import unit_of
 
 _OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
 _CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
@@ -25,6 +26,8 @@ _VALUES = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.NUMBER, Toke
 MAX_DEPTH = 300
 
 _LEAVES = (exp.Identifier, exp.Literal)
+#: Types that a number in parentheses says more of.
+_SIZED = (exp.DType.DECIMAL, exp.DType.VARCHAR, exp.DType.CHAR, exp.DType.NCHAR, exp.DType.NVARCHAR)
 #: Functions for sqlglot, but written without brackets.
 _WITHOUT_BRACKETS = (exp.Case, exp.If, exp.Connector)
 _NOT_ALLOWED: dict[type[exp.Expr], str] = {
@@ -44,6 +47,7 @@ _NOT_ALLOWED: dict[type[exp.Expr], str] = {
     exp.National: "N'...'",
     exp.In: "IN without a list of values",
     exp.Interval: "an interval that is no number and unit",
+    exp.DataType: "a size of a type that has none",
     exp.Dot: "a field of what has none",
     exp.DataTypeParam: "this parameter of a type",
 }
@@ -208,8 +212,10 @@ def _is_known(node: exp.Expr) -> bool:
         return bool(node.expressions)
     if isinstance(node, exp.DataTypeParam):
         return not node.expression
+    if isinstance(node, exp.DataType):
+        return not node.expressions or node.this in _SIZED
     if isinstance(node, exp.Interval):
-        return isinstance(node.this, exp.Literal)
+        return isinstance(node.this, exp.Literal) and unit_of(node.text("unit")) is not None
     if isinstance(node, exp.Dot):
         return isinstance(node.this, exp.Column | exp.Dot | exp.Func | exp.Paren)
     return type(node) in SYNTAX

@@ -90,10 +90,9 @@ class Windows(Expressions):
     def _session(self) -> Fields:
         if self.at_number() or self.at("INTERVAL") or self._curr.token_type == TokenType.STRING:
             return {"gap": self._measure()}
-        gap = self.expression_here("a gap such as 30 min, or an expression")
-        if isinstance(gap, exp.Literal):  # with a sign before it, which is not kept
+        if self._curr.token_type == TokenType.PLUS:  # which is not kept: what is behind it may be read as a length
             self.fail("a gap has no sign: write 30 min, or an expression of the row")
-        return {"gap": gap}
+        return {"gap": self.expression_here("a gap such as 30 min, or an expression")}
 
     def _landmark(self) -> Fields:
         self.take("FROM")
