@@ -13,6 +13,9 @@ from tests.cql_fuzz.offers import Col, Made, Offer
 from tests.cql_fuzz.oracle_names import unique
 from tests.cql_fuzz.terms import col, op
 
+#: Streams have up to some twenty rows: this many of them give 200,000 combinations.
+_MOST_FACTORS = 4
+
 
 class Joins(ABC):
     """Selects over joins."""
@@ -35,7 +38,8 @@ class Joins(ABC):
             reference, offer = self.reference(depth - 1)
             sides.append((replace(reference, alias=Name("abc"[place])), offer))
         kind = self._common_time(sides)
-        if kind is None:
+        factors = sum(offer.factors for _, offer in sides)
+        if kind is None or factors > _MOST_FACTORS:
             return None
         size, every, offset = rng.randint(1, 9), rng.randint(1, 9) if rng.random() < 0.3 else None, None
         source: Any = None
@@ -62,7 +66,7 @@ class Joins(ABC):
         of_end = [Col("end_", "int" if kind == "int" else "time", steady=True)] if end else []
         if rng.random() < 0.5:
             if rng.random() < 0.15:
-                return self._all_of_join(Select((Entry(op("star", None)),), source, where), stars)
+                return self._all_of_join(Select((Entry(op("star", None)),), source, where), stars, factors)
             names = rng.sample(columns, rng.randint(1, min(4, len(columns))))
             entries = [*end, *(Entry(col(c.name, q), Name(f"o{i}")) for i, (c, q) in enumerate(names))]
             made = [*of_end, *(Col(f"o{i}", c.kind) for i, (c, _) in enumerate(names))]
@@ -70,13 +74,13 @@ class Joins(ABC):
         else:
             select, made = self._aggregated_join(Select((), source, where), terms, columns, end, of_end)
         known = "end_" if end else None
-        return Made(select, Offer(tuple(made), known, ordered=False), steps)
+        return Made(select, Offer(tuple(made), known, ordered=False, factors=factors), steps)
 
-    def _all_of_join(self, select: Select, columns: Any) -> Made:
+    def _all_of_join(self, select: Select, columns: Any, factors: int) -> Made:
         """`SELECT *` of a join."""
         names = unique([c.name for c, _ in columns])
         made = tuple(Col(n, c.kind) for n, (c, _) in zip(names, columns, strict=True))
-        return Made(select, Offer(made, None, ordered=False))
+        return Made(select, Offer(made, None, ordered=False, factors=factors))
 
     def _aggregated_join(
         self, bare: Select, terms: Terms, columns: Any, end: list[Entry], of_end: list[Col]

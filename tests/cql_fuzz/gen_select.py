@@ -158,7 +158,7 @@ class Selects(Joins):
             select, columns = self._rows_of_windows(bare, terms, offer, windows)
         known = next((c.name for e, c in zip(select.entries, columns, strict=True) if is_col(e, "window_end")), None)
         alone = len(clauses) == 1 and not keys and not parts and aggregated and clauses[0].until is None
-        made = Offer(tuple(columns), known, ordered=alone and offer.ordered)
+        made = Offer(tuple(columns), known, ordered=alone and offer.ordered, factors=offer.factors)
         # windows that see different rows are queries of their own, each with its own arrivals
         steps = offer.base and isinstance(reference, StreamRef) and len({c.where for c in clauses}) == 1
         return Made(select, made, steps)

@@ -170,7 +170,9 @@ class Generator:
             replace(c, steady=all(o.columns[i].steady for o in offers) and c.name == time)
             for i, c in enumerate(first.columns)
         )
-        self.streams[name] = Offer(columns, time, all(o.ordered for o in offers))
+        self.streams[name] = Offer(
+            columns, time, all(o.ordered for o in offers), factors=max(o.factors for o in offers)
+        )
 
     def schema_of(self, offer: Offer) -> Any:
         return tuple(Attribute(Name(c.name), Name(c.type.capitalize())) for c in offer.columns)

@@ -31,6 +31,8 @@ class Offer:
     ordered: bool = True
     #: read from data, not from another query
     base: bool = False
+    #: of how many streams' rows it may have all combinations: joins of joins soon have more than an oracle can list
+    factors: int = 1
 
     def of(self, *kinds: str) -> list[Col]:
         return [c for c in self.columns if c.kind in kinds]

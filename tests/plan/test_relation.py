@@ -55,6 +55,8 @@ def values(query: Any) -> list[tuple[Any, ...]]:
         ({"entries": {"q": "-q"}, "order_by": "q"}, [(-20,), (-10,), (-40,), (-30,), (-60,), (-50,)]),
         ({"entries": ["s.q"], "alias": "s", "where": "S.K = 'B'"}, [(20,), (50,), (60,)]),
         ({"entries": {"m": "max(q) filter (where k = 'A')"}}, [(10,), (40,), (None,)]),
+        ({"entries": {"x": "lower((k))"}, "group_by": "lower(k)"}, [("a",), ("b",), ("a",), ("b",)]),
+        ({"entries": {"x": "(q + (1)) % 2"}, "distinct": True, "order_by": "(q + 1) % 2"}, [(1,), (1,), (1,)]),
         ({"entries": {"one": "1"}, "group_by": "k"}, [(1,), (1,), (1,), (1,)]),
     ],
 )  # fmt: skip

@@ -12,7 +12,7 @@ from panes.plan.aggregation import AggregateCompiler, is_aggregate_call
 from panes.plan.expressions import Expression, column_node, start_of
 from panes.plan.hints import position
 from panes.plan.names import Names
-from panes.plan.trees import copied
+from panes.plan.trees import bare, copied
 
 
 def has_aggregate(tree: exp.Expr) -> bool:
@@ -26,7 +26,7 @@ class GroupCompiler(AggregateCompiler):
         super().__init__(names.scope)
         self._names_inside = names
         self.groups = tuple(groups)
-        self._columns = {e.text: f"panes.g{i}" for i, e in enumerate(groups)}
+        self._columns = {bare(e.tree): f"panes.g{i}" for i, e in enumerate(groups)}
 
     @property
     def found(self) -> list[tuple[Aggregate, tuple[str, ...]]]:
@@ -71,8 +71,9 @@ class GroupCompiler(AggregateCompiler):
             if isinstance(node, exp.Column):
                 raise
             return None
-        if found.text in self._columns:
-            return self._columns[found.text]
+        group = self._columns.get(bare(found.tree))
+        if group is not None:
+            return group
         return found.column if self._names_inside.of_window(found.column) else None
 
     def _reference(self, aggregate: Aggregate, inputs: list[Expression]) -> exp.Expr:

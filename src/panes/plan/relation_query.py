@@ -23,7 +23,7 @@ from panes.plan.query import QueryPlan, StreamPlan, plan_query
 from panes.plan.relation import ROWS, WindowRelation
 from panes.plan.steps import RESERVED
 from panes.plan.tagged import Joined, Layout, Statement
-from panes.plan.trees import copied
+from panes.plan.trees import bare, copied
 from panes.windows.base import Window
 
 #: The column of a stream of several sides that says of which side a row is.
@@ -178,10 +178,11 @@ class _Resolved:
         # what is the same for all rows of a window puts none before another
         order = [(e, direction) for e, direction in order if not self._names.of_window(e.column)]
         if self._asked.distinct:
-            selected = {e.text for e in outputs.values()}
-            odd = next((e.text for e, _ in order if e.text not in selected), None)
+            selected = {bare(e.tree): e for e in outputs.values()}
+            odd = next((e.text for e, _ in order if bare(e.tree) not in selected), None)
             if odd is not None:
                 raise QueryError(f"order_by: of distinct rows only selected columns are known; got {odd!r}")
+            order = [(selected[bare(e.tree)], direction) for e, direction in order]
         statement = Statement(
             layout,
             list(outputs.values()),

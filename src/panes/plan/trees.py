@@ -45,6 +45,15 @@ def copied(tree: exp.Expr) -> exp.Expr:
     return _like(tree, args)
 
 
+def bare(tree: exp.Expr) -> exp.Expr:
+    """A copy without parentheses, which trees don't need: trees that mean the same by form are then equal.
+
+    >>> bare(exp.Paren(this=exp.column("a"))) == exp.column("a")
+    True
+    """
+    return rebuilt(tree, lambda node: bare(node.this) if isinstance(node, exp.Paren) else None)
+
+
 def _like(tree: exp.Expr, args: dict[str, Any]) -> exp.Expr:
     node = type(tree)(**args)
     if tree.comments is not None:
