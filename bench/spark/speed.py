@@ -41,15 +41,22 @@ def _sliding(lab: SparkLab) -> None:
         (S60, pn.sliding("60 s", every="1 s"), rivals.windowed("60 seconds", "1 second"), {"files": 2}),
         (S600, pn.sliding("60 s", every="100 ms"), rivals.windowed("60 seconds", "100 milliseconds"), {"folder": few}),
     ):
-        cases = [Case(ENGINE, panes({"w": window}, SUMS)), Case(WINDOW, rival, **cut)]
+        cases = [
+            Case(ENGINE, panes({"w": window}, SUMS)),
+            Case(NATIVE, panes({"w": window}, SUMS, "native")),
+            Case(WINDOW, rival, **cut),
+        ]
         lab.compare(folder, cases, params={"windows": name})
 
 
 def _tumbling(lab: SparkLab) -> None:
     folder = Events(lab.rows(10_000_000, 400_000)).folder()
-    cases = [Case(WINDOW, rivals.windowed("1 second")), Case(ENGINE, panes({"w": pn.tumbling("1 s")}, SUMS))]
-    if _has_native():
-        cases.append(Case(NATIVE, panes({"w": pn.tumbling("1 s")}, SUMS, "native")))
+    window = {"w": pn.tumbling("1 s")}
+    cases = [
+        Case(WINDOW, rivals.windowed("1 second")),
+        Case(ENGINE, panes(window, SUMS)),
+        Case(NATIVE, panes(window, SUMS, "native")),
+    ]
     lab.compare(folder, cases, params={"windows": "tumbling 1 s (1 overlap)"})
 
 
@@ -61,6 +68,8 @@ def _many(lab: SparkLab) -> None:
         lengths = np.linspace(30_000, 60_000, n).astype(int)
         windows = {f"w{i}": pn.tumbling(f"{int(ms)} ms") for i, ms in enumerate(lengths)}
         cases.append(Case(f"{ENGINE}, {n} queries", panes(windows, SUMS)))
+        if n <= 20:
+            cases.append(Case(f"{NATIVE}, {n} queries", panes(windows, SUMS, "native")))
     lengths = np.linspace(30_000, 60_000, 20).astype(int)
     separate = [rivals.windowed(f"{int(ms)} milliseconds") for ms in lengths]
     lab.compare(folder, [*cases, Case(SEPARATE, separate)], params={"windows": "tumbling 30 to 60 s"})
@@ -101,12 +110,6 @@ def _sessions(lab: SparkLab) -> None:
     _small_batches(lab, "sessions 50 ms, median", pn.session("50 ms"), rivals.sessions(50), 1_000)
 
 
-def _has_native() -> bool:
-    from panes.runners.spark.runner import STRATEGIES
-
-    return any(s.name == "native" for s in STRATEGIES)
-
-
 def _ratio(rival: str, factor: float, engine: str = ENGINE, **params: Any) -> Any:
     def check(points: list[Point]) -> tuple[bool, str]:
         ours = value(points, engine, RATE, **params)
@@ -116,17 +119,18 @@ def _ratio(rival: str, factor: float, engine: str = ENGINE, **params: Any) -> An
     return check
 
 
-def _time_of_many(n: int) -> Any:
+def _time_of_many(n: int, engine: str = ENGINE) -> Any:
     def check(points: list[Point]) -> tuple[bool, str]:
-        ratio = value(points, f"{ENGINE}, 1 queries") / value(points, f"{ENGINE}, {n} queries")
+        ratio = value(points, f"{engine}, 1 queries") / value(points, f"{engine}, {n} queries")
         return ratio <= 1.5, f"{ratio:.2f}x the time"
 
     return check
 
 
 def _cpu_of_many(points: list[Point]) -> tuple[bool, str]:
-    ratio = value(points, SEPARATE, CPU) / value(points, f"{ENGINE}, 20 queries", CPU)
-    return ratio >= 10, f"{ratio:.1f}x less CPU"
+    theirs = value(points, SEPARATE, CPU)
+    by_groups, native = (theirs / value(points, f"{engine}, 20 queries", CPU) for engine in (ENGINE, NATIVE))
+    return native >= 10, f"native {native:.1f}x less CPU, key groups {by_groups:.1f}x"
 
 
 def _per_key_claims(prefix: str, names: list[tuple[int, str]]) -> tuple[Claim, ...]:
@@ -146,6 +150,8 @@ WORKLOADS = (
         claims=(
             Claim("60", "at least 8x groupBy(window), 60 overlaps", _ratio(WINDOW, 8, windows=S60)),
             Claim("600", "at least 100x groupBy(window), 600 overlaps", _ratio(WINDOW, 100, windows=S600)),
+            Claim("60n", "at least 8x, native slices", _ratio(WINDOW, 8, NATIVE, windows=S60)),
+            Claim("600n", "at least 100x, native slices", _ratio(WINDOW, 100, NATIVE, windows=S600)),
         ),
     ),
     Workload(
@@ -159,6 +165,7 @@ WORKLOADS = (
         "spark-many", "many tumbling queries at once", _many,
         claims=(
             Claim("20", "20 queries take at most 1.5x the time of one", _time_of_many(20)),
+            Claim("20n", "20 queries take at most 1.5x the time of one, native", _time_of_many(20, NATIVE)),
             Claim("1000", "1,000 queries take at most 1.5x the time of one", _time_of_many(1000)),
             Claim("cpu", "20 queries take at least 10x less CPU than 20 Spark queries", _cpu_of_many),
         ),

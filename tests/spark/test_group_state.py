@@ -17,7 +17,7 @@ from panes.runners.spark import group_state
 from panes.runners.spark.event_time import EventTime
 from panes.runners.spark.graph_query import LEAF, GraphQuery
 from panes.runners.spark.group_operator import GroupQuery as WindowQuery
-from panes.runners.spark.group_operator import Runnable, Step, reach, run, take, used_columns
+from panes.runners.spark.group_operator import PartsQuery, Runnable, reach, run, take, used_columns
 from panes.runners.spark.group_state import GroupState, KeptOperators
 from panes.runners.spark.packing import to_bytes
 
@@ -27,6 +27,7 @@ WINDOWS: dict[str, dict[str, Any]] = {
     "slices": {"t": pn.tumbling(20), "s": pn.sliding(50, every=7)},
     "rows": {"c": pn.tumbling(pn.rows(5)), "x": pn.session(3)},
     "counts": {"c": pn.tumbling(pn.rows(5))},
+    "parts": {"t": pn.tumbling(20), "s": pn.sliding(50, every=7)},
 }
 
 
@@ -57,7 +58,7 @@ def query(windows: str, **more: Any) -> Any:
         graph, _ = GraphQuery.of(given._source)
         return replace(graph, times=(EventTime(1, 1, 0, 0),))
     plan = stream.window(**WINDOWS[windows]).agg(n="count(*)", m="median(v)", l="last(v)")._plan
-    return WindowQuery(plan, used_columns(plan))
+    return (PartsQuery if windows == "parts" else WindowQuery)(plan, used_columns(plan))
 
 
 def batch(rng: np.random.Generator, start: int, rows: int, keys: int = 7) -> pa.Table:
@@ -74,9 +75,10 @@ def do_step(
     head = state.head()
     packed = [] if rows is None else [to_bytes(part) for part in (rows.slice(0, 10), rows.slice(10))]
     op = state.operator(head)
-    results = reach(op, watermark)
+    results = [] if asked.rows_first else reach(op, watermark)
     before = state.before_rows(head, op, packed)
     results += take(op, asked.rows(packed))
+    results += reach(op, watermark) if asked.rows_first else []
     op.take_late()
     state.save(head, op, watermark, packed, before)
     return results
@@ -88,7 +90,7 @@ def _own_operators(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("free", [0, 1 << 18])
-@pytest.mark.parametrize("windows", ["slices", "rows", "operators"])
+@pytest.mark.parametrize("windows", ["slices", "rows", "operators", "parts"])
 @pytest.mark.parametrize("seed", range(3))
 def test_failures_and_moves_change_nothing(windows: str, seed: int, free: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tasks that fail before or after they wrote, run twice, or land on workers that saw other batches."""
@@ -106,7 +108,7 @@ def test_failures_and_moves_change_nothing(windows: str, seed: int, free: int, m
         task = copy.deepcopy(store)
         found = do_step(task, asked, watermark, rows, workers[rng.integers(3)])
         store = task
-        expected = run(plain, Step(watermark, None if rows is None else asked.rows([to_bytes(rows)]))).results
+        expected = run(asked, plain, watermark, None if rows is None else asked.rows([to_bytes(rows)])).results
         assert [t.to_pylist() for t in found] == [t.to_pylist() for t in expected]
         if rng.random() < 0.1:
             workers[rng.integers(3)].clear()

@@ -14,7 +14,7 @@ import pytest
 
 import panes as pn
 from panes.errors import QueryError, SnapshotMismatch
-from panes.runners.spark.group_operator import GroupQuery, Step, run, used_columns
+from panes.runners.spark.group_operator import GroupQuery, run, used_columns
 from panes.runners.spark.interchange import _aligned
 from panes.runners.spark.packing import Packer, Packing, group_labels, hash_groups, unpacked
 
@@ -77,7 +77,7 @@ def test_groups_become_one_operator_and_one_becomes_groups(seed: int) -> None:
     groups: dict[int, Any] = {}
     for number in range(back + 3):
         table, reached = batch(rng, number), watermark(number)
-        expected += run(plain, Step(reached, table)).results
+        expected += run(workers, plain, reached, table).results
         if number == parts and seed % 5:
             blobs = [first.snapshot(key_groups=hash_groups(g, GROUPS)) for g in range(GROUPS)]
             groups = {g: workers.operator([blob]) for g, blob in enumerate(blobs)}
@@ -88,9 +88,9 @@ def test_groups_become_one_operator_and_one_becomes_groups(seed: int) -> None:
             for g in range(GROUPS):
                 if g in came or (g in groups and groups[g].next_due() <= reached):
                     op = groups.setdefault(g, workers.operator())
-                    found += run(op, Step(reached, unpacked(came.get(g, [])))).results
+                    found += run(workers, op, reached, unpacked(came.get(g, []))).results
         else:
-            found += run(first, Step(reached, table)).results
+            found += run(workers, first, reached, table).results
     found.append(first.finish().table)
     expected.append(plain.finish().table)
     assert rows(found) == rows(expected)

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from panes.aggregates.base import Array, BoundAggregate, Cells, Field, Inputs, Laws
 from panes.aggregates.columns import arrow_from_values
-from panes.aggregates.fieldwise import present_rows
-from panes.aggregates.segments import compress, segment_ids, segment_reduce
+from panes.aggregates.fieldwise import masked, present_rows
+from panes.aggregates.segments import compress, segment_ids, segment_reduce, sort_by_group
 from panes.aggregates.spec import Spec
 from panes.aggregates.totals import as_float, sums_by_group
 from panes.aggregates.types import NUMERIC, require
@@ -43,6 +43,17 @@ class StdDev(Variance):
 
     name: ClassVar[str] = "stddev"
     root: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, repr=False)
+class MergedMoments(Spec):
+    """Of rows that are moments themselves (n, mean, m2, as of slices found elsewhere): the moments of all."""
+
+    name: ClassVar[str] = "merged_moments"
+
+    def bind(self, types: Sequence[pa.DataType]) -> BoundMergedMoments:
+        self.argument_types(types)
+        return BoundMergedMoments(population=True, root=False)
 
 
 class BoundMoments(BoundAggregate):
@@ -116,6 +127,20 @@ class BoundMoments(BoundAggregate):
         freedom = n if self.population else n - 1
         out = m2 / np.maximum(freedom, 1)
         return arrow_from_values(np.sqrt(out) if self.root else out, freedom > 0, self.out_type)
+
+
+class BoundMergedMoments(BoundMoments):
+    out_type = pa.struct([pa.field(f.name, f.type) for f in BoundMoments.fields])
+
+    def lift(self, rows: Inputs, offsets: Array) -> Cells:
+        return self.fold(Cells(tuple(masked(column, 0) for column in rows.columns)), offsets)
+
+    def lift_groups(self, rows: Inputs, groups: Array, n: int) -> Cells:
+        order, offsets = sort_by_group(groups, n)
+        return self.lift(rows.take(order), offsets)
+
+    def lower(self, cells: Cells) -> pa.Array:
+        return pa.StructArray.from_arrays([pa.array(f) for f in cells.fields], fields=list(self.out_type))
 
 
 def _cells(n: Array, centre: Array, drift: Array, squares: Array) -> Cells:

@@ -66,7 +66,12 @@ def _types(key: Key) -> dict[str, pa.DataType]:
 def _sql(key: Key, expression: Expression) -> str:
     types = _types(key)
     names = {name: column_id(name) for name, _ in key[0]}
-    return duckdb_sql(expression.tree, names, lambda part: duckdb_type(types, part))
+    narrow = any(_is_narrow(kind) for kind in types.values()) or "INT)" in expression.text  # of a cast
+    return duckdb_sql(expression.tree, names, lambda part: duckdb_type(types, part), narrow=narrow)
+
+
+def _is_narrow(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind)) and kind.bit_width < 32
 
 
 def _keep(key: Key, found: tuple[str, pa.DataType]) -> None:

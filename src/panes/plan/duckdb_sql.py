@@ -29,20 +29,27 @@ INTEGERS = {
 }
 NUMBERS = INTEGERS | {exp.DataType.Type.FLOAT, exp.DataType.Type.DOUBLE, exp.DataType.Type.DECIMAL}
 FRACTIONS = ("DOUBLE", "FLOAT", "DECIMAL")
+_NARROW = ("TINYINT", "SMALLINT", "UTINYINT", "USMALLINT")
 
 
-def duckdb_sql(tree: exp.Expr, columns: Mapping[str, str], type_of: TypeOf) -> str:
-    """SQL text for DuckDB; `columns` gives each column its name in the table that DuckDB will see."""
-    return _sql(_rewrite(copied(tree), columns, type_of))
+def duckdb_sql(tree: exp.Expr, columns: Mapping[str, str], type_of: TypeOf, *, narrow: bool = False) -> str:
+    """SQL text for DuckDB; `columns` gives each column its name in the table that DuckDB will see.
+
+    `narrow`: whether there may be integers of less than 32 bits.
+    """
+    rules = {**RULES, **NARROW_RULES} if narrow else RULES
+    return _sql(_rewrite(copied(tree), columns, type_of, rules))
 
 
-def _rewrite(node: exp.Expr, columns: Mapping[str, str], type_of: TypeOf) -> exp.Expr:
+def _rewrite(
+    node: exp.Expr, columns: Mapping[str, str], type_of: TypeOf, rules: Mapping[type[exp.Expr], Rule]
+) -> exp.Expr:
     if isinstance(node, exp.Column):
         return exp.column(exp.to_identifier(columns[node.name], quoted=True))
     for child in list(node.iter_expressions()):
         if not isinstance(child, exp.DataType):
-            child.replace(_rewrite(child, columns, type_of))
-    rule = RULES.get(type(node))
+            child.replace(_rewrite(child, columns, type_of, rules))
+    rule = rules.get(type(node))
     if isinstance(node, exp.Anonymous):
         rule = CALLS[node.name.lower()]
     return node if rule is None else rule(node, type_of)
@@ -86,6 +93,17 @@ def _int_div(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
 
 def _mod(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     return exp.Paren(this=exp.Mod(this=_paren(node.this), expression=_nonzero(node.expression)))
+
+
+def _with_ints(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    """Numbers in the text are integers of 32 bits; for DuckDB they are as narrow as what they are added to."""
+    for side, other in (("this", node.expression), ("expression", node.this)):
+        number = node.args[side].unnest()
+        number = number.this if isinstance(number, exp.Neg) else number
+        if isinstance(number, exp.Literal) and number.is_int and type_of(_sql(other.copy())) in _NARROW:
+            kind = "INTEGER" if int(number.this) < 2**31 else "BIGINT"
+            node.set(side, _cast(node.args[side].copy(), kind))
+    return node
 
 
 def _cast_as_spark(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
@@ -184,6 +202,8 @@ RULES: Mapping[type[exp.Expr], Rule] = {
     exp.TsOrDsAdd: _as("DATE"),
     exp.AddMonths: _as("DATE"),
 }
+
+NARROW_RULES: Mapping[type[exp.Expr], Rule] = {exp.Add: _with_ints, exp.Sub: _with_ints, exp.Mul: _with_ints}
 
 CALLS: Mapping[str, Rule] = {
     "isnull": _is_null,

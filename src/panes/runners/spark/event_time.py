@@ -97,3 +97,19 @@ class EventTime:
         if isinstance(frame.schema[stream.time].dataType, TimestampNTZType):
             return F.to_utc_timestamp(time.cast("timestamp"), F.current_timezone())
         return time.cast("timestamp")
+
+
+@dataclass(frozen=True)
+class CellTime(EventTime):
+    """The event time of what Spark's own aggregation gives, cell after cell: a watermark inside of a cell has reached
+    its beginning only."""
+
+    length: int = 1  # of a cell, in ticks
+    phase: int = 0
+
+    def watermark(self, millis: int) -> int:
+        tick = super().watermark(millis)
+        return tick if tick == ALWAYS else tick - (tick - self.phase) % self.length
+
+    def millis(self, tick: int) -> int:
+        return super().millis(tick + (self.phase - tick) % self.length)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
@@ -78,6 +78,8 @@ class Rows:
 @dataclass(frozen=True)
 class GraphQuery:
     """Operators over frames, and windows over what they give, if there are any."""
+
+    rows_first: ClassVar[bool] = False
 
     source: Source
     leaves: tuple[LeafSource, ...]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -46,6 +46,9 @@ class Running(Protocol):
 class Runnable(Protocol):
     """What is run in key groups: a query with windows, or a graph of operators."""
 
+    #: whether the rows of a micro-batch come before event time reaches its watermark
+    rows_first: ClassVar[bool]
+
     @property
     def result_schema(self) -> pa.Schema: ...
 
@@ -62,6 +65,8 @@ class Runnable(Protocol):
 @dataclass(frozen=True)
 class GroupQuery:
     """A query as its workers see it: rows come read and filtered, with only the columns it looks at."""
+
+    rows_first: ClassVar[bool] = False
 
     plan: QueryPlan
     columns: tuple[str, ...]  # of the rows that are sent to workers
@@ -97,6 +102,12 @@ class GroupQuery:
         return op.restore(list(restore)) if restore else op
 
 
+class PartsQuery(GroupQuery):
+    """A query over what an aggregation of Spark gives when the watermark has passed it: rows that are never late."""
+
+    rows_first: ClassVar[bool] = True
+
+
 def _as_is(table: pa.Table) -> pa.Table:
     return table
 
@@ -115,14 +126,6 @@ def used_columns(plan: QueryPlan, sequence: str | None = None) -> tuple[str, ...
 
 
 @dataclass(frozen=True)
-class Step:
-    """What one micro-batch does to a key group: event time reaches `watermark`, then `rows` come."""
-
-    watermark: int
-    rows: Any = None  # as the query reads packed ones
-
-
-@dataclass(frozen=True)
 class Given:
     """What a step yields."""
 
@@ -130,19 +133,22 @@ class Given:
     late: pa.Table
 
 
-def run(op: Running, step: Step) -> Given:
-    """Do one step. The same steps from the same state always give the same results and the same state."""
-    results = [*reach(op, step.watermark), *take(op, step.rows)]
+def run(query: Runnable, op: Running, watermark: int, rows: Any = None) -> Given:
+    """What one micro-batch does to a key group: event time reaches `watermark` and `rows` come, as the query reads
+    packed ones. The same steps from the same state always give the same results and the same state."""
+    results = [] if query.rows_first else reach(op, watermark)
+    results += take(op, rows)
+    results += reach(op, watermark) if query.rows_first else []
     return Given(results, op.take_late())
 
 
 def reach(op: Running, watermark: int) -> list[pa.Table]:
-    """The first half of a step: event time reaches the watermark of the micro-batch."""
+    """One half of a step: event time reaches the watermark of the micro-batch."""
     return _some(op.advance(watermark).table) if watermark > max(op.watermark, ALWAYS) else []
 
 
 def take(op: Running, rows: Any) -> list[pa.Table]:
-    """The second half of a step: its rows come."""
+    """The other half of a step: its rows come."""
     return [] if rows is None else _some(op.push(rows).table)
 
 

@@ -49,10 +49,12 @@ class GroupWork:
     def _step(self, head: Head, timer_values: Any, packed: list[bytes]) -> pd.DataFrame:
         watermark = self._time.watermark(int(timer_values.getCurrentWatermarkInMs()))
         op = self._state.operator(head)
-        results = reach(op, watermark)
+        rows_first = self._query.rows_first
+        results = [] if rows_first else reach(op, watermark)
         before = self._state.before_rows(head, op, packed)
         rows = self._query.rows(packed)
         results += take(op, rows)
+        results += reach(op, watermark) if rows_first else []
         given = Given(results, op.take_late())
         self._set_timer(head, op, watermark)
         written = self._state.written

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from panes.errors import SnapshotMismatch
-from panes.runners.spark.group_operator import Runnable, Running, Step, run
+from panes.runners.spark.group_operator import Runnable, Running, run
 from panes.runners.spark.packing import from_bytes, to_bytes
 
 #: Pieces near this size are the cheapest to read and write.
@@ -122,7 +122,7 @@ def restored(query: Runnable, head: Head, read: Callable[[Run], list[bytes]]) ->
 def redo(query: Runnable, op: Running, steps: Iterable[Entry], read: Callable[[Run], list[bytes]]) -> None:
     """Bring an operator up to date; what the steps give was given when they were done first."""
     for entry in steps:
-        run(op, Step(entry.watermark, query.rows(read(entry.rows))))
+        run(query, op, entry.watermark, query.rows(read(entry.rows)))
 
 
 def changed(then: dict[str, Any], now: dict[str, Any]) -> str:

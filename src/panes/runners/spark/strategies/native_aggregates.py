@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from panes.aggregates.base import BoundAggregate
-from panes.aggregates.basic import BoundCount, BoundGeometricMean, BoundProduct
-from panes.aggregates.extremes import BoundExtreme, BoundRange
-from panes.aggregates.moments import BoundMoments
+from panes.aggregates.basic import BoundCount, BoundGeometricMean, BoundProduct, Product, Sum
+from panes.aggregates.extremes import BoundExtreme, BoundRange, Max, Min
+from panes.aggregates.moments import BoundMoments, MergedMoments
 from panes.aggregates.order import BoundArg, BoundEnd, BoundM4
+from panes.aggregates.spec import Spec
 from panes.aggregates.totals import DecimalTotal, FloatTotal, NarrowTotal, WideTotal
 from panes.aggregates.types import kind_of
 from panes.runners.spark.columns import NoColumn
@@ -33,12 +34,21 @@ _LOW = (1 << 32) - 1
 
 @dataclass(frozen=True)
 class Part:
-    """Something computed of the rows of a slice (`lift`), and of parts of the same name (`merge`)."""
+    """Something computed of the rows of a slice (`lift`), and of parts of the same name.
+
+    Spark combines parts by `merge`; the engine by the aggregate `fold`, of the part's `fields` if it is made of such.
+    """
 
     lift: Column
     merge: Callable[[Column], Column]
-    nested: bool = False  # combined value by value, not by an aggregate of Spark
+    fold: type[Spec] | None = None
+    fields: tuple[str, ...] = ()
     sorted: bool = False  # of a size that varies: Spark sorts rows to find it
+
+    @property
+    def nested(self) -> bool:
+        """Whether Spark has no aggregate that combines it, only functions of lists."""
+        return bool(self.fields)
 
 
 @dataclass(frozen=True)
@@ -67,21 +77,21 @@ def _count(bound: BoundAggregate, names: tuple[str, ...], types: tuple[pa.DataTy
 def _rows() -> dict[str, Part]:
     from pyspark.sql import functions as F
 
-    return {"rows": Part(F.count(F.lit(1)), F.sum)}
+    return {"rows": Part(F.count(F.lit(1)), F.sum, Sum)}
 
 
 def _number(name: str) -> dict[str, Part]:
     """How many values there are."""
     from pyspark.sql import functions as F
 
-    return {f"n_{name}": Part(F.count(name), F.sum)}
+    return {f"n_{name}": Part(F.count(name), F.sum, Sum)}
 
 
 def _float_total(bound: FloatTotal, names: tuple[str, ...], types: tuple[pa.DataType, ...]) -> Native:
     from pyspark.sql import functions as F
 
     (name,) = names
-    sums = {f"sum_{name}": Part(F.sum(F.col(name).cast("double")), F.sum)}
+    sums = {f"sum_{name}": Part(F.sum(F.col(name).cast("double")), F.sum, Sum)}
     return _total(bound, name, sums, lambda part: part(f"sum_{name}"))
 
 
@@ -89,7 +99,7 @@ def _narrow_total(bound: NarrowTotal, names: tuple[str, ...], types: tuple[pa.Da
     from pyspark.sql import functions as F
 
     (name,) = names
-    sums = {f"sum_{name}": Part(F.sum(F.col(name).cast("bigint")), F.sum)}
+    sums = {f"sum_{name}": Part(F.sum(F.col(name).cast("bigint")), F.sum, Sum)}
     return _total(bound, name, sums, lambda part: part(f"sum_{name}"))
 
 
@@ -115,8 +125,8 @@ def _wide_total(bound: WideTotal, names: tuple[str, ...], types: tuple[pa.DataTy
         raise NoColumn(f"sums of {type} are not known to Spark")
     value = F.col(name)
     parts = {
-        f"high_{name}": Part(F.sum(F.shiftright(value, 32)), F.sum),
-        f"low_{name}": Part(F.sum(value.bitwiseAND(F.lit(_LOW))), F.sum),
+        f"high_{name}": Part(F.sum(F.shiftright(value, 32)), F.sum, Sum),
+        f"low_{name}": Part(F.sum(value.bitwiseAND(F.lit(_LOW))), F.sum, Sum),
     }
     message = (
         f"sum of `{bound.argument}` goes beyond the range of a 64-bit integer; "
@@ -148,14 +158,14 @@ def _decimal_total(bound: DecimalTotal, names: tuple[str, ...], types: tuple[pa.
     if bound.mean:
         raise NoColumn("averages of decimals are rounded in another way by Spark")
     exact = F.col(name).cast(f"decimal(38,{type.scale})")
-    return Native({f"sum_{name}": Part(F.sum(exact), F.sum)}, lambda part: part(f"sum_{name}"))
+    return Native({f"sum_{name}": Part(F.sum(exact), F.sum, Sum)}, lambda part: part(f"sum_{name}"))
 
 
 def _product(bound: BoundAggregate, names: tuple[str, ...], types: tuple[pa.DataType, ...]) -> Native:
     from pyspark.sql import functions as F
 
     (name,) = names
-    parts = {f"product_{name}": Part(F.product(F.col(name).cast("double")), F.product)}
+    parts = {f"product_{name}": Part(F.product(F.col(name).cast("double")), F.product, Product)}
     return Native(parts, lambda part: part(f"product_{name}"))
 
 
@@ -166,7 +176,7 @@ def _geometric_mean(bound: BoundAggregate, names: tuple[str, ...], types: tuple[
     value = F.col(name).cast("double")
     # Spark has no logarithm of 0 and below
     log = F.when(value == F.lit(0.0), F.lit(float("-inf"))).when(value < F.lit(0.0), F.lit(float("nan")))
-    parts = {f"logs_{name}": Part(F.sum(log.otherwise(F.log(value))), F.sum), **_number(name)}
+    parts = {f"logs_{name}": Part(F.sum(log.otherwise(F.log(value))), F.sum, Sum), **_number(name)}
     return Native(parts, lambda part: F.exp(_over(part(f"logs_{name}"), part(f"n_{name}"))))
 
 
@@ -184,7 +194,8 @@ def _moments(bound: BoundMoments, names: tuple[str, ...], types: tuple[pa.DataTy
         variance = F.when(freedom > 0, found["m2"] / freedom)
         return F.sqrt(variance) if bound.root else variance
 
-    return Native({f"moments_{name}": Part(lift, _merged_moments, nested=True)}, lower)
+    fields = tuple(field.name for field in bound.fields)
+    return Native({f"moments_{name}": Part(lift, _merged_moments, MergedMoments, fields)}, lower)
 
 
 def _merged_moments(part: Column) -> Column:
@@ -213,10 +224,9 @@ def _extreme(bound: BoundExtreme, names: tuple[str, ...], types: tuple[pa.DataTy
 def _end(name: str, type: pa.DataType, *, largest: bool) -> dict[str, Part]:
     from pyspark.sql import functions as F
 
-    choose = F.max if largest else F.min
-    return {
-        f"{'max' if largest else 'min'}_{name}": Part(choose(name), choose, sorted=kind_of(type) in ("text", "binary"))
-    }
+    choose, fold = (F.max, Max) if largest else (F.min, Min)
+    part = Part(choose(name), choose, fold, sorted=kind_of(type) in ("text", "binary"))
+    return {f"{fold.name}_{name}": part}
 
 
 def _normal(value: Column, type: pa.DataType) -> Column:

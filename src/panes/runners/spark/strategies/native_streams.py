@@ -1,15 +1,31 @@
-"""Native windows on streams: Spark's `window()` over rows, or over slices where windows overlap."""
+"""Native windows on streams: Spark aggregates rows to slices; windows of several slices are made in key groups.
+
+Spark gives a slice once, when the watermark has passed it, to a key-group operator over parts of aggregates: Python
+sees slices and never a row. Windows are given when the watermark has passed the cell that they end in.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
+from panes.aggregates.spec import Spec
+from panes.plan.expressions import Scope
+from panes.plan.query import StreamPlan, plan_query
 from panes.runners.spark.columns import NoColumn
-from panes.runners.spark.event_time import EVENT_TIME, SHIFT, EventTime
+from panes.runners.spark.event_time import EVENT_TIME, SHIFT, CellTime, EventTime
+from panes.runners.spark.group_operator import PartsQuery
+from panes.runners.spark.packing import PACKED, PACKED_TIME, Packer
+from panes.runners.spark.spark_types import arrow_schema
 from panes.runners.spark.strategies.card import Job
+from panes.runners.spark.strategies.key_groups import in_groups
+from panes.runners.spark.strategies.native_aggregates import TIME, Part
+from panes.runners.spark.strategies.native_cells import StreamCells
 from panes.runners.spark.strategies.native_rows import NativeQuery
-from panes.runners.spark.strategies.native_windows import Slices
-from panes.windows.base import NEVER
+from panes.runners.spark.strategies.native_windows import Scale, Slices
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -26,6 +42,16 @@ class StreamClock:
         self.integer = query.stream.domain.integer
         if self.integer and self.time.down != 1:
             raise NoColumn("integer times in nanoseconds are finer than the watermark of Spark")
+
+    @property
+    def unit(self) -> int:
+        """What lengths that are free to choose are multiples of: a tick, and a millisecond at least."""
+        return 1 if self.integer else max(_MICROS_PER_MILLI, Scale.of(self._query.stream.domain).up)
+
+    def cell_time(self, cells: StreamCells) -> CellTime:
+        scale = Scale.of(self._query.stream.domain)
+        length, phase = (n * scale.down // scale.up for n in (cells.length, cells.phase))
+        return CellTime(**asdict(self.time), length=length, phase=phase)
 
     def marked(self) -> DataFrame:
         """Rows with the keys and arguments of the query, and an event time that has a watermark."""
@@ -59,6 +85,19 @@ class StreamClock:
 
         return F.unix_millis(instant) - F.lit(SHIFT) if self.integer else F.unix_micros(instant)
 
+    def time_of(self, number: Column) -> Column:
+        """A tick, or microsecond, as the stream's own times are."""
+        from pyspark.sql import functions as F
+
+        kind = self._query.job.frame.schema[self._query.stream.time].dataType
+        return (number if self.integer else F.timestamp_micros(number)).cast(kind)
+
+    def number_of(self, time: Column) -> Column:
+        """The tick, or microsecond, of a time as results have it."""
+        from pyspark.sql import functions as F
+
+        return time.cast("bigint") if self.integer else F.unix_micros(time.cast("timestamp"))
+
 
 def check_stream(query: NativeQuery, streaming: bool) -> None:
     query.check()
@@ -71,24 +110,63 @@ def check_stream(query: NativeQuery, streaming: bool) -> None:
 
 
 def build_stream(job: Job) -> DataFrame:
-    """One window of event time, over slices if it overlaps."""
+    """Rows to slices by Spark alone; slices to windows too, if each is one, and else in key groups."""
     from pyspark.sql import functions as F
 
     query, slices = NativeQuery(job), Slices.of(job.plan)
     check_stream(query, streaming=True)
-    if len(slices.ends) != 1:
-        raise NoColumn("Spark takes one window per stream; this query has several")
-    (only,) = slices.ends
-    if only.round != 1 or only.size < only.step or only.high < NEVER:
-        raise NoColumn("on streams Spark has tumbling and sliding windows without gaps alone")
     clock = StreamClock(query)
+    cells = StreamCells.of(slices, clock.unit)
+    cell = F.window(EVENT_TIME, clock.span(cells.length), None, clock.origin(cells.phase, cells.length))
+    by: list[Column | str] = [*query.keys, cell.alias("c")]
     rows = clock.marked()
-    size, step, origin = clock.span(only.size), clock.span(only.step), clock.origin(only.offset, only.step)
-    if slices.alone:
-        found = rows.groupBy(*query.keys, F.window(EVENT_TIME, size, step, origin).alias("w")).agg(*query.lift())
-    else:
-        length = clock.span(slices.length)
-        slice = F.window(EVENT_TIME, length, length, clock.origin(slices.phase, slices.length))
-        parts = rows.groupBy(*query.keys, slice.alias("s")).agg(*query.lift())
-        found = parts.groupBy(*query.keys, F.window("s", size, step, origin).alias("w")).agg(*query.merge())
-    return query.results(found, F.lit(0), clock.number(F.col("w.start")), clock.number(F.col("w.end")))
+    if slices.alone and slices.ends[0].size == cells.length:
+        found = rows.groupBy(*by).agg(*query.lift())
+        return query.results(found, F.lit(0), clock.number(F.col("c.start")), clock.number(F.col("c.end")))
+    start = clock.number(F.col("c.start"))
+    if cells.cut:
+        rows = rows.withColumn("s", cells.edge_before(clock.number(F.col(EVENT_TIME))))
+        by.append(F.col("s"))
+        start = F.greatest(start, F.col("s"))
+    return windows_of_parts(query, rows.groupBy(*by).agg(*query.lift()), start, clock, cells)
+
+
+def windows_of_parts(
+    query: NativeQuery, parts: DataFrame, start: Column, clock: StreamClock, cells: StreamCells
+) -> DataFrame:
+    """The windows of slices, put together in key groups. `start` says where the slice of each row begins."""
+    from pyspark.sql import functions as F
+
+    job, stream = query.job, query.stream
+    flat = [F.col(source).alias(name) for name, source in _flat(query.parts).items()]
+    parts = parts.select(*query.keys, clock.time_of(start).alias(TIME), *flat)
+    schema = arrow_schema(parts.schema)
+    at = schema.get_field_index(TIME)
+    schema = schema.set(at, pa.field(TIME, stream.schema.field(stream.time).type))
+    plan = plan_query(
+        StreamPlan(Scope(schema), TIME, stream.domain, tuple(query.keys), stream.watermark),
+        {str(number): window for number, (_, window) in enumerate(job.plan.windows)},
+        {name: _fold(name, part) for name, part in query.parts.items()},
+    )
+    packed = parts.mapInArrow(Packer(plan.stream, tuple(schema.names), job.key_groups), PACKED).drop(PACKED_TIME)
+    found = in_groups(
+        packed,
+        PartsQuery(plan, tuple(schema.names)),
+        clock.cell_time(cells),
+        job.key_groups,
+        inside=job.inside,
+    )
+    numbers = (clock.number_of(F.col(name)) for name in ("window_start", "window_end"))
+    return query.results(found, F.col("window").cast("int"), *numbers)
+
+
+def _flat(parts: Mapping[str, Part]) -> dict[str, str]:
+    """Columns of parts, those with fields taken apart: name -> where it is."""
+    plain = {name: name for name, part in parts.items() if not part.fields}
+    return plain | {f"{name}_{field}": f"{name}.{field}" for name, part in parts.items() for field in part.fields}
+
+
+def _fold(name: str, part: Part) -> Spec:
+    if part.fold is None:
+        raise NoColumn("one of its aggregates has parts that only Spark can combine")
+    return part.fold(tuple(f"{name}_{field}" for field in part.fields) or (name,))
