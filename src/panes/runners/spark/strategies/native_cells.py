@@ -1,7 +1,7 @@
 """Slices of a stream as Spark's own aggregation finds them: cells of one length, cut at the edges of windows.
 
 Spark gives what it has aggregated of a stream when the watermark has passed the end of a window of its own, and these
-are all of one length: cells. Windows whose edges all lie one step apart have cells for slices. For others a slice is
+are all of one length: cells. Where edges of windows lie about one step apart, cells are slices. Elsewhere a slice is
 what lies in one cell and between two edges; the last edge before a row is the latest of a few remainders, whatever
 the number of windows that have it.
 """
@@ -20,8 +20,12 @@ if TYPE_CHECKING:
 
 #: Edges of so many different rhythms are looked for, row by row.
 _MOST = 32
+#: Cells that have all edges between them may be so many times more than edges.
+_MORE = 1.5
 #: A window that is there only once is long enough for so many cells.
 _CELLS_PER_FIXED = 8
+#: Edges per cell: with fewer there are more slices, with more of them windows are given later.
+_EDGES_PER_CELL = 4
 
 
 @dataclass(frozen=True)
@@ -54,16 +58,15 @@ class StreamCells:
         rhythms = [r for r in found if not any(other.has(r) for other in found - {r})]
         rhythms.sort(key=lambda r: (r.step, r.phase))
         points = tuple(sorted({at for e in once for at in (e.low, e.high)}))
-        if len(rhythms) == 1 and not points:
-            return cls(rhythms[0].step, rhythms[0].phase)
+        rate = sum(1 / r.step for r in rhythms) + sum(_CELLS_PER_FIXED / e.size for e in once)
+        if 1 / slices.length <= _MORE * rate:
+            return cls(slices.length, slices.phase)
         if len(rhythms) + len(points) > _MOST:
             raise NoColumn(
                 f"edges of its windows come in {len(rhythms) + len(points)} different rhythms, and Spark would look "
                 f"for each of them at every row; up to {_MOST} are worth it"
             )
-        # about as many cells as there are edges: fewer would give windows later, more would be more slices
-        rate = sum(1 / r.step for r in rhythms) + sum(_CELLS_PER_FIXED / e.size for e in once)
-        return cls(max(1, round(1 / rate / unit)) * unit, 0, tuple(rhythms), points)
+        return cls(max(1, round(_EDGES_PER_CELL / rate / unit)) * unit, 0, tuple(rhythms), points)
 
     @property
     def cut(self) -> bool:

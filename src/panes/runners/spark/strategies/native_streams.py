@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _MICROS_PER_MILLI = 1000
+#: The end of the cell of a row.
+CELL = "c"
 
 
 class StreamClock:
@@ -54,7 +56,7 @@ class StreamClock:
         return CellTime(**asdict(self.time), length=length, phase=phase)
 
     def marked(self) -> DataFrame:
-        """Rows with the keys and arguments of the query, and an event time that has a watermark."""
+        """Rows that have a time, with the keys and arguments of the query; the time has a watermark."""
         from pyspark.sql import functions as F
 
         query = self._query
@@ -69,21 +71,28 @@ class StreamClock:
             far = F.raise_error(message).cast("bigint")
             frame = frame.withColumn(name, F.when(time.isNull() | time.between(-SHIFT, SHIFT), time).otherwise(far))
         marked = self.time.with_watermark(frame, query.stream)
-        return marked.select(*query.arguments(), EVENT_TIME)
+        return marked.select(*query.arguments(), EVENT_TIME).filter(F.col(EVENT_TIME).isNotNull())
 
     def span(self, count: int) -> str:
-        """A length, as Spark's windows take it."""
+        """A length, as Spark reads it."""
         return f"{count * (_MICROS_PER_MILLI if self.integer else 1)} microseconds"
-
-    def origin(self, offset: int, step: int) -> str:
-        """Where windows at `offset` + k * `step` begin."""
-        return self.span((offset + (SHIFT if self.integer else 0)) % step)
 
     def number(self, instant: Column) -> Column:
         """The tick, or microsecond, of an edge that Spark gives."""
         from pyspark.sql import functions as F
 
         return F.unix_millis(instant) - F.lit(SHIFT) if self.integer else F.unix_micros(instant)
+
+    @property
+    def metadata(self) -> dict[str, int]:
+        """What a column has that Spark's watermark passes; to compute with the event time loses it."""
+        return {"spark.watermarkDelayMs": self.time.bound}
+
+    def instant(self, number: Column) -> Column:
+        """The instant of a tick, or microsecond, as Spark's watermark counts."""
+        from pyspark.sql import functions as F
+
+        return F.timestamp_millis(number + F.lit(SHIFT)) if self.integer else F.timestamp_micros(number)
 
     def time_of(self, number: Column) -> Column:
         """A tick, or microsecond, as the stream's own times are."""
@@ -117,18 +126,19 @@ def build_stream(job: Job) -> DataFrame:
     check_stream(query, streaming=True)
     clock = StreamClock(query)
     cells = StreamCells.of(slices, clock.unit)
-    cell = F.window(EVENT_TIME, clock.span(cells.length), None, clock.origin(cells.phase, cells.length))
-    by: list[Column | str] = [*query.keys, cell.alias("c")]
-    rows = clock.marked()
-    if slices.alone and slices.ends[0].size == cells.length:
-        found = rows.groupBy(*by).agg(*query.lift())
-        return query.results(found, F.lit(0), clock.number(F.col("c.start")), clock.number(F.col("c.end")))
-    start = clock.number(F.col("c.start"))
+    rows, by = clock.marked(), [*query.keys, CELL]
+    time = clock.number(F.col(EVENT_TIME))
+    # by arithmetic: Spark's window() takes longer
+    end = time - F.pmod(time - F.lit(cells.phase), F.lit(cells.length)) + F.lit(cells.length)
     if cells.cut:
-        rows = rows.withColumn("s", cells.edge_before(clock.number(F.col(EVENT_TIME))))
-        by.append(F.col("s"))
-        start = F.greatest(start, F.col("s"))
-    return windows_of_parts(query, rows.groupBy(*by).agg(*query.lift()), start, clock, cells)
+        rows, by = rows.withColumn("s", cells.edge_before(time)), [*by, "s"]
+    rows = rows.withColumn(CELL, clock.instant(end)).withMetadata(CELL, clock.metadata)
+    parts = rows.groupBy(*by).agg(*query.lift())
+    end = clock.number(F.col(CELL))
+    start = end - F.lit(cells.length)
+    if slices.alone and slices.ends[0].size == cells.length:
+        return query.results(parts, F.lit(0), start, end)
+    return windows_of_parts(query, parts, F.greatest(start, F.col("s")) if cells.cut else start, clock, cells)
 
 
 def windows_of_parts(
