@@ -41,7 +41,6 @@ STREAMED = (
 BEFORE_THE_END = {"clauses: several windows with predicates of their own": [["all", 60], ["a", 40]]}
 #: Statements that can't be one streaming query of Spark, and why.
 NOT_STREAMED = {
-    "clauses: a subquery of aggregates under a window": "Spark's watermark passes results before windows over them",
     "windows: Q-15 system by system": "Spark stamps rows of a stream, by micro-batch: no clock of the program is asked",
 }
 

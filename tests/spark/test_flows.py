@@ -148,9 +148,26 @@ def test_rows_by_arrival(spark: Any, run_stream: Callable[..., pa.Table]) -> Non
         pn.stream(pn.testing.micro_batches(spark, [data]), time=pn.arrival(clock=lambda: 0)).to_spark()
 
 
-def test_windows_over_windows_are_no_streaming_query(spark: Any) -> None:
-    with pytest.raises(QueryError, match="windows over the results of windows can't be one streaming query"):
-        nested(batches(spark)).to_spark()
+def test_windows_over_windows_on_a_streaming_frame(spark: Any, run_stream: Callable[..., pa.Table]) -> None:
+    expected = nested(TABLE).to_arrow()
+    last = TABLE.slice(0, 1).set_column(0, "ts", pa.array([10**8]).cast(TABLE.schema.field("ts").type))
+    parts = [TABLE.slice(i, 17) for i in range(0, TABLE.num_rows, 17)]
+    found = run_stream(nested(pn.testing.micro_batches(spark, [*parts, last, last])).to_spark(key_groups=3))
+    assert bag(found.cast(expected.schema)) == bag(expected)
+
+
+@pytest.mark.parametrize(
+    ("inner", "time", "reason"),
+    [
+        (pn.tumbling(pn.rows(3)), "window_end", "inside is not given just when"),
+        (pn.tumbling("1 s"), "last", "not the end of the windows inside"),
+    ],
+)
+def test_windows_over_windows_that_are_no_streaming_query(spark: Any, inner: Any, time: str, reason: str) -> None:
+    rows_of = pn.stream(batches(spark), time="ts", key="k", watermark="1 s")
+    results = rows_of.window(inner).agg(n="count(*)", last="max(ts)").stream(time=time)
+    with pytest.raises(QueryError, match=reason):
+        results.window(pn.tumbling("3 s")).agg(n="sum(n)").to_spark()
 
 
 def test_explain_shows_the_steps(spark: Any) -> None:

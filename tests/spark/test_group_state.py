@@ -17,7 +17,7 @@ from panes.runners.spark import group_state
 from panes.runners.spark.event_time import EventTime
 from panes.runners.spark.graph_query import LEAF, GraphQuery
 from panes.runners.spark.group_operator import GroupQuery as WindowQuery
-from panes.runners.spark.group_operator import PartsQuery, Runnable, reach, run, take, used_columns
+from panes.runners.spark.group_operator import PassedQuery, Runnable, reach, run, take, used_columns
 from panes.runners.spark.group_state import GroupState, KeptOperators
 from panes.runners.spark.packing import to_bytes
 
@@ -58,7 +58,7 @@ def query(windows: str, **more: Any) -> Any:
         graph, _ = GraphQuery.of(given._source)
         return replace(graph, times=(EventTime(1, 1, 0, 0),))
     plan = stream.window(**WINDOWS[windows]).agg(n="count(*)", m="median(v)", l="last(v)")._plan
-    return (PartsQuery if windows == "parts" else WindowQuery)(plan, used_columns(plan))
+    return (PassedQuery if windows == "parts" else WindowQuery)(plan, used_columns(plan))
 
 
 def batch(rng: np.random.Generator, start: int, rows: int, keys: int = 7) -> pa.Table:

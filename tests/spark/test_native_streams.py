@@ -16,7 +16,7 @@ import pytest
 import panes as pn
 from panes.errors import QueryError
 from panes.runners.spark.columns import NoColumn
-from panes.runners.spark.event_time import CellTime
+from panes.runners.spark.event_time import PassedTime
 from panes.runners.spark.runner import choose
 from panes.runners.spark.strategies.card import Job
 from panes.runners.spark.strategies.native_cells import StreamCells
@@ -138,7 +138,7 @@ def test_every_edge_of_every_window_is_one_of_a_slice(seed: int) -> None:
 
 
 def test_the_watermark_is_at_the_beginning_of_its_cell() -> None:
-    time = CellTime(up=1, down=1000, shift=0, bound=0, length=700_000, phase=100_000)
+    time = PassedTime(up=1, down=1000, shift=0, bound=0, length=700_000, phase=100_000)
     assert [time.watermark(ms) for ms in (99, 100, 799, 800, 801)] == [-600_000, 100_000, 100_000, 800_000, 800_000]
     assert [time.millis(us) for us in (99_999, 100_000, 100_001, 800_000)] == [100, 100, 800, 800]
     assert time.watermark(0) == ALWAYS

@@ -76,6 +76,10 @@ class Step(ABC):
         """The same step where the results have one more column, which is to be there afterwards too."""
         return replace(self, before=before)
 
+    def origin(self, column: str) -> str | None:
+        """The column of the window or key that a column is after the step; None if it is none as it was."""
+        return column if column in self.before.naming and column in self.after.naming else None
+
     @abstractmethod
     def __str__(self) -> str:
         """The step in words, for `explain()`."""
@@ -129,6 +133,10 @@ class Select(Step):
     def passing(self, before: Shape, column: str) -> Step:
         scope = Scope(before.schema)
         return Select(before, Scalars(scope, {**self.scalars.wanted, column: scope.named(column)}))
+
+    def origin(self, column: str) -> str | None:
+        read = self.scalars.wanted.get(column)
+        return read.column if read is not None and read.column in self.before.naming else None
 
     def apply(self, table: pa.Table) -> pa.Table:
         values = self.scalars.evaluate(table)

@@ -21,9 +21,15 @@ from panes.runners.local.rejects import Rejects
 from panes.runners.local.runner import make_operator
 from panes.runners.local.source import Source
 from panes.slicing.operator import SliceOperator
+from panes.windows.base import TIME, Bound, ContextFree
+from panes.windows.session import SessionScan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+#: The end of a window, as results have it.
+END = "window_end"
 
 
 class DerivedSource(Source):
@@ -58,6 +64,11 @@ class DerivedSource(Source):
         """The same for windows on the time of a stream, if it is merged of several: on a streaming frame each of
         these has a watermark of its own, and Spark goes by the slowest. None: it is not."""
         return None
+
+    def passed(self, time: str) -> StreamPlan | str:
+        """The stream that windows inside are on, if the column `time` is the end of these, and each is given as soon as
+        event time there reaches it; else why not."""
+        return "they are put together from several streams, or changed, on their way to the outer windows"
 
 
 def explain_inputs(source: Source | None) -> tuple[str, ...]:
@@ -95,6 +106,12 @@ class FlowSource(DerivedSource):
         frame = self._source.marked(windows)
         return None if frame is None else flow_frame(self.flow, frame)
 
+    def passed(self, time: str) -> StreamPlan | str:
+        read = self.flow.scalars.wanted.get(time)
+        if read is None or read.column is None or not isinstance(self._source, DerivedSource):
+            return "the time of the outer windows is computed"
+        return self._source.passed(read.column)
+
     def __str__(self) -> str:
         return f"a stream of {self._source}"
 
@@ -125,8 +142,23 @@ class QuerySource(DerivedSource):
 
         return to_spark(self.plan, self._source, inside=True)
 
+    def passed(self, time: str) -> StreamPlan | str:
+        column: str | None = time
+        for step in reversed(self.plan.steps):
+            column = None if column is None else step.origin(column)
+        if column != END:
+            return "the time of the outer windows is not the end of the windows inside"
+        odd = [label for label, bound in self.plan.bound if not _given_at_end(bound)]
+        if odd:
+            return f"the window {odd[0]!r} inside is not given just when event time reaches its end"
+        return self.plan.stream
+
     def __str__(self) -> str:
         return f"a query over {self._source}"
+
+
+def _given_at_end(window: Bound) -> bool:
+    return isinstance(window, ContextFree | SessionScan) and window.measure == TIME
 
 
 def pass_on(op: SliceOperator, rejects: Rejects) -> None:

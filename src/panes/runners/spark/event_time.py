@@ -100,16 +100,20 @@ class EventTime:
 
 
 @dataclass(frozen=True)
-class CellTime(EventTime):
-    """The event time of what Spark's own aggregation gives, cell after cell: a watermark inside of a cell has reached
-    its beginning only."""
+class PassedTime(EventTime):
+    """The event time of rows that come once the watermark has passed them: slices that Spark has aggregated, results of
+    windows inside. It is `lag` ticks behind the watermark, and where that lies in a cell, at the cell's beginning."""
 
     length: int = 1  # of a cell, in ticks
     phase: int = 0
+    lag: int = 0
 
     def watermark(self, millis: int) -> int:
         tick = super().watermark(millis)
-        return tick if tick == ALWAYS else tick - (tick - self.phase) % self.length
+        if tick == ALWAYS:
+            return tick
+        tick -= self.lag
+        return tick - (tick - self.phase) % self.length
 
     def millis(self, tick: int) -> int:
-        return super().millis(tick + (self.phase - tick) % self.length)
+        return super().millis(tick + (self.phase - tick) % self.length + self.lag)

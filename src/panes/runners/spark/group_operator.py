@@ -102,8 +102,9 @@ class GroupQuery:
         return op.restore(list(restore)) if restore else op
 
 
-class PartsQuery(GroupQuery):
-    """A query over what an aggregation of Spark gives when the watermark has passed it: rows that are never late."""
+class PassedQuery(GroupQuery):
+    """A query over rows that come once the watermark has passed them, as those of `PassedTime` do: they are never late,
+    and windows are given when all rows of a micro-batch are there."""
 
     rows_first: ClassVar[bool] = True
 

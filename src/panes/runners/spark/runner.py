@@ -10,10 +10,11 @@ import pyarrow as pa
 
 from panes.errors import QueryError
 from panes.plan.hints import did_you_mean
-from panes.plan.query import QueryPlan
+from panes.plan.query import QueryPlan, StreamPlan
 from panes.runners.local.derived import DerivedSource
 from panes.runners.local.source import Source
 from panes.runners.spark.check import check_session
+from panes.runners.spark.event_time import EventTime
 from panes.runners.spark.flows import step_frame
 from panes.runners.spark.operator_frames import operator_frame, over_operators
 from panes.runners.spark.source import frame_of
@@ -54,8 +55,10 @@ def to_spark(
         return step_frame(plan.steps, plan.given.schema, given) if plan.steps else given
     frame, marked = _data(plan, source)
     _check_sequence(plan, sequence)
-    marked = marked and bool(frame.isStreaming)
-    job = Job(replace(plan, steps=()), frame, late, key_groups, blobs, marked, inside, sequence)
+    marked, passed = marked and bool(frame.isStreaming), source.windowed and bool(frame.isStreaming)
+    if passed:
+        _check_passed(plan.stream, source)
+    job = Job(replace(plan, steps=()), frame, late, key_groups, blobs, marked, passed, inside, sequence)
     if job.streaming:
         check_session(frame.sparkSession, key_groups=key_groups)
     given = choose(job, strategy).build(job)
@@ -85,14 +88,21 @@ def _check_sequence(plan: QueryPlan, sequence: str | None) -> None:
 def _data(plan: QueryPlan, source: Source) -> tuple[DataFrame, bool]:
     """The rows, and whether each of the streams that they are merged of has its watermark."""
     frame = source.marked(plan.stream) if isinstance(source, DerivedSource) else None
-    found = frame_of(source) if frame is None else frame
-    if source.windowed and found.isStreaming:
+    return frame_of(source) if frame is None else frame, frame is not None
+
+
+def _check_passed(stream: StreamPlan, source: Source) -> None:
+    """Refuse windows over results of windows on a stream, unless these come when the watermark passes their time."""
+    why = "the time of the outer windows is not the end of the windows inside"
+    inside = source.passed(stream.time) if isinstance(source, DerivedSource) else why
+    if isinstance(inside, StreamPlan):
+        times = [replace(EventTime.of(each), bound=0) for each in (inside, stream)]
+        inside = "the times of the two are not in the same unit" if times[0] != times[1] else ""
+    if inside:
         raise QueryError(
-            "to_spark(): windows over the results of windows can't be one streaming query: Spark's watermark would "
-            "be past these results when they come. Write those of the inner query to a table, and read it as a "
-            "stream of its own"
+            f"to_spark(): windows over the results of these windows can't be one streaming query: {inside}. Write "
+            "those of the inner query to a table, and read it as a stream of its own"
         )
-    return found, frame is not None
 
 
 def choose(job: Job, name: str | None = None) -> Strategy:

@@ -23,6 +23,8 @@ class Job:
     restore: tuple[bytes, ...] = ()
     #: the frame has its watermark already, one for each of the streams that it is merged of
     marked: bool = False
+    #: the rows are results of windows, which come when the watermark has passed them
+    passed: bool = False
     #: the results are rows of another query
     inside: bool = False
     #: a column that gives rows of the same time their order

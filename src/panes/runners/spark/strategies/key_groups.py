@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from panes.plan.query import QueryPlan, StreamPlan
-from panes.runners.spark.event_time import EventTime
-from panes.runners.spark.group_operator import GroupQuery, Runnable, reach, take, used_columns
+from panes.runners.spark.event_time import EventTime, PassedTime
+from panes.runners.spark.group_operator import GroupQuery, PassedQuery, Runnable, reach, take, used_columns
 from panes.runners.spark.packing import (
     PACKED,
     PACKED_TIME,
@@ -49,7 +50,7 @@ def _query(job: Job) -> GroupQuery:
     # late rows are given as they came; and a snapshot from elsewhere may hold whole rows
     whole = job.late or job.restore
     columns = tuple(job.plan.stream.schema.names) if whole else used_columns(job.plan, job.sequence)
-    return GroupQuery(job.plan, columns, job.sequence)
+    return (PassedQuery if job.passed else GroupQuery)(job.plan, columns, job.sequence)
 
 
 def needed(job: Job, query: GroupQuery) -> list[str]:
@@ -64,8 +65,10 @@ def _streaming(job: Job) -> DataFrame:
     time = EventTime.of(stream)
     groups = stream_groups(job.plan, job.key_groups)
     rows = job.frame.select(needed(job, query))
-    packed = rows.mapInArrow(Packer(stream, query.columns, groups, time), PACKED)
-    if not job.marked:
+    packed = rows.mapInArrow(Packer(stream, query.columns, groups, None if job.passed else time), PACKED)
+    if job.passed:
+        time = PassedTime(**asdict(time), lag=int(stream.watermark or 0))
+    elif not job.marked:
         packed = packed.withWatermark(PACKED_TIME, time.delay)
     # the watermark is kept by Spark from here on; with its column Spark would drop what it takes for late
     packed = packed.drop(PACKED_TIME)
@@ -213,6 +216,8 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 def _refuses(job: Job) -> str | None:
     if job.restore and not job.streaming:
         return "restore= goes on with a stream, and a static frame is not one"
+    if job.restore and job.passed:
+        return "restore= is of these windows alone, and those inside would begin anew"
     return None
 
 

@@ -136,6 +136,8 @@ class NativeQuery:
         job = self.job
         if job.late:
             raise NoColumn("late rows can't be given: Spark drops them without a word")
+        if job.passed:
+            raise NoColumn("its rows are results of windows, which come behind Spark's watermark")
         if job.restore:
             raise NoColumn("it can't start from a snapshot: its state is Spark's own")
         if job.sequence is not None and any(part.sorted for part in self.parts.values()):

@@ -16,8 +16,8 @@ from panes.aggregates.spec import Spec
 from panes.plan.expressions import Scope
 from panes.plan.query import StreamPlan, plan_query
 from panes.runners.spark.columns import NoColumn
-from panes.runners.spark.event_time import EVENT_TIME, SHIFT, CellTime, EventTime
-from panes.runners.spark.group_operator import PartsQuery
+from panes.runners.spark.event_time import EVENT_TIME, SHIFT, EventTime, PassedTime
+from panes.runners.spark.group_operator import PassedQuery
 from panes.runners.spark.packing import PACKED, PACKED_TIME, Packer
 from panes.runners.spark.spark_types import arrow_schema
 from panes.runners.spark.strategies.card import Job
@@ -50,10 +50,10 @@ class StreamClock:
         """What lengths that are free to choose are multiples of: a tick, and a millisecond at least."""
         return 1 if self.integer else max(_MICROS_PER_MILLI, Scale.of(self._query.stream.domain).up)
 
-    def cell_time(self, cells: StreamCells) -> CellTime:
+    def cell_time(self, cells: StreamCells) -> PassedTime:
         scale = Scale.of(self._query.stream.domain)
         length, phase = (n * scale.down // scale.up for n in (cells.length, cells.phase))
-        return CellTime(**asdict(self.time), length=length, phase=phase)
+        return PassedTime(**asdict(self.time), length=length, phase=phase)
 
     def marked(self) -> DataFrame:
         """Rows that have a time, with the keys and arguments of the query; the time has a watermark."""
@@ -161,7 +161,7 @@ def windows_of_parts(
     packed = parts.mapInArrow(Packer(plan.stream, tuple(schema.names), job.key_groups), PACKED).drop(PACKED_TIME)
     found = in_groups(
         packed,
-        PartsQuery(plan, tuple(schema.names)),
+        PassedQuery(plan, tuple(schema.names)),
         clock.cell_time(cells),
         job.key_groups,
         inside=job.inside,
