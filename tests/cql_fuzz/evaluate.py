@@ -18,6 +18,13 @@ from tests.oracle.aggregates import OF_VALUES, order
 Scope = dict[str, Any]
 
 
+def known_by(value: Any) -> str:
+    """Values that are one for GROUP BY and DISTINCT have this in common: -0.0 is 0.0 there."""
+    if isinstance(value, tuple):
+        return ", ".join(map(known_by, value))
+    return repr(value + 0.0 if isinstance(value, float) else value)
+
+
 def value_of(term: Term, scope: Scope, rows: Sequence[Scope] | None = None) -> Any:
     """`rows`: what aggregates in the term are over, in event order."""
     name, args = term

@@ -11,7 +11,7 @@ from typing import Any
 
 from panes.cql import tree
 from panes.cql.tree import Entry, Join, Merge, Name, Select, StreamRef, SubqueryRef, WindowClause
-from tests.cql_fuzz.evaluate import Scope, ticks_of, value_of
+from tests.cql_fuzz.evaluate import Scope, known_by, ticks_of, value_of
 from tests.cql_fuzz.feeds import Answer, Feed, advanced, punctual, time_of
 from tests.cql_fuzz.oracle_names import (
     as_datetime,
@@ -188,9 +188,9 @@ class World:
         keys = [k for k in (named(k, query, feed.names) for k in query.group_by) if not is_pseudo(k, feed)]
         # keys in the order in which they were met, be it by a late row
         met = [s for s in scopes if time is None or s[time] is not None]
-        groups: dict[Any, list[Row]] = {tuple(repr(value_of(k, s)) for k in keys): [] for s in met}
+        groups: dict[Any, list[Row]] = {tuple(known_by(value_of(k, s)) for k in keys): [] for s in met}
         for row in kept:
-            groups[tuple(repr(value_of(k, row.data)) for k in keys)].append(row)
+            groups[tuple(known_by(value_of(k, row.data)) for k in keys)].append(row)
         advancing = set().union(*(columns_that_advance(spec_of(w, time, feed.whole(time))) for w in windows))
         return [advanced(rows, advancing) for rows in groups.values()]
 
@@ -229,7 +229,7 @@ def relation(query: Select, entries: list[Entry], feed: Feed, window: WindowClau
     else:
         groups: dict[Any, list[Scope]] = {}
         for s in scopes:
-            groups.setdefault(tuple(repr(s[p.text.lower()]) for p in window.partitioned), []).append(s)
+            groups.setdefault(tuple(known_by(s[p.text.lower()]) for p in window.partitioned), []).append(s)
         parts = [(rows[0], rows) for rows in groups.values()]
     return computed_rows(query, entries, feed.names, parts)
 
@@ -244,7 +244,7 @@ def computed_rows(query: Select, entries: list[Entry], names: list[str], parts: 
         by = [value_of(ordered_by(i.expression, query), scope, rows) for i in query.order_by]
         found.append((None, by, values))
     if query.distinct:
-        found = list({repr(item[2]): item for item in reversed(found)}.values())[::-1]
+        found = list({known_by(tuple(item[2])): item for item in reversed(found)}.values())[::-1]
     return [item[1:] for item in in_order(found, query)[: query.limit]]
 
 

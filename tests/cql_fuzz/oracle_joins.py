@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from panes.cql.tree import Entry, Join, Select
-from tests.cql_fuzz.evaluate import Scope, value_of
+from tests.cql_fuzz.evaluate import Scope, known_by, value_of
 from tests.cql_fuzz.feeds import Answer, Feed, punctual, time_of
 from tests.cql_fuzz.oracle import World, computed_rows
 from tests.cql_fuzz.oracle_names import as_datetime, is_aggregated, name_of, named, unique
@@ -111,7 +111,7 @@ def parts(query: Select, scopes: list[Scope], names: list[str]) -> list[Any]:
         return [(s, None) for s in scopes]
     groups: dict[Any, list[Scope]] = {}
     for s in scopes:
-        key = tuple(repr(value_of(named(k, query, names), s)) for k in query.group_by)
+        key = tuple(known_by(value_of(named(k, query, names), s)) for k in query.group_by)
         groups.setdefault(key, []).append(s)
     return [(rows[0], rows) for rows in groups.values()]
 

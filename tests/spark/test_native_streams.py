@@ -59,8 +59,7 @@ MANY = {
 }
 CASES: list[tuple[str, str, str | None, dict[str, Any], str]] = [
     ("tumbling", "ts", "k", {"w": pn.tumbling("1 s", offset="300 ms")}, "native"),
-    ("sliding", "ts", None, {"w": pn.sliding("5 s", every="2 s", offset="300 ms")}, "native"),
-    ("integer time", "n", "k", {"w": pn.sliding(20, every=5, offset=3), "v": pn.tumbling(7)}, "native"),
+    ("integer time", "n", None, {"w": pn.sliding(20, every=5, offset=3), "v": pn.tumbling(7)}, "native"),
     ("many", "ts", "k", MANY, "native"),
     ("sessions", "ts", "k", {"w": pn.session("100 ms")}, "native_sessions"),
 ]
@@ -99,13 +98,14 @@ def test_refusals_name_the_reason(stream: Any, windows: Any, outputs: Any, optio
 
 
 def test_many_windows_go_on_after_a_restart(spark: Any, run_stream: Callable[..., pa.Table], tmp_path: Path) -> None:
-    """Rows up to a second late, in four micro-batches, with a restart between each two of them."""
+    """Rows up to a second late, in four micro-batches, with a restart after two of them."""
     rng = np.random.default_rng(5)
     times = pa.array(np.arange(400) * 50_000 + rng.integers(0, 900_000, 400), pa.timestamp("us", tz="UTC"))
     times = pc.if_else(rng.random(400) < 0.95, times, None)
     table = pa.table({"ts": times, "k": rng.integers(0, 3, 400)})
     (tmp_path / "rows").mkdir()
-    frame = spark.readStream.schema("ts timestamp, k bigint").parquet(f"{tmp_path}/rows")
+    one = spark.readStream.option("maxFilesPerTrigger", 1)
+    frame = one.schema("ts timestamp, k bigint").parquet(f"{tmp_path}/rows")
 
     def query(data: Any) -> Any:
         return pn.stream(data, time="ts", key="k", watermark="1 s").window(**MANY).agg(n="count(*)", last="max(ts)")
@@ -114,7 +114,8 @@ def test_many_windows_go_on_after_a_restart(spark: Any, run_stream: Callable[...
         path = tmp_path / "rows" / f"{part}.parquet"
         pq.write_table(table.slice(part * 100, 100), path)
         os.utime(path, (part + 1, part + 1))
-        found = run_stream(query(frame).to_spark(strategy="native", key_groups=4), "native")
+        if part % 2:
+            found = run_stream(query(frame).to_spark(strategy="native", key_groups=4), "native")
     expected = query(table).operator().push(table).table.cast(found.schema)
     given = expected.filter(pc.less_equal(expected["window_end"], pc.max(found["window_end"])))
     assert len(given) > 0.9 * len(expected)

@@ -19,6 +19,7 @@ from panes.cql.names import Names
 from panes.cql.printing import expression_text
 from panes.cql.resolved import Input, Order, Output, ResolvedSelect
 from panes.cql.timing import same_for_parts, time_of
+from panes.cql.tree import Name, WindowClause
 from panes.plan.expressions import column_node, text_of
 from panes.plan.steps import RESERVED
 from panes.plan.trees import rebuilt
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
 def compile_windowed(compiler: Compiler, query: ResolvedSelect) -> Built:
     source = query.source
     assert isinstance(source, Input)
-    predicates = {None if w.where is None else text_of(w.where) for w in source.windows}
-    if len(predicates) > 1:
-        return _one_by_one(compiler, query, source)
+    alike = _by_predicate(source.windows)
+    if len(alike) > 1:
+        return _merged(compiler, query, source, alike)
     time = time_of(source)
     rows = compiler.stream(source, time)
     for condition in (query.where, source.windows[0].where):
@@ -200,11 +201,22 @@ def only(made: Query, shown: dict[str, str]) -> Query:
     return made.select(**{name: text_of(column_node(inner)) for name, inner in shown.items()})
 
 
-def _one_by_one(compiler: Compiler, query: ResolvedSelect, source: Input) -> Stream:
-    """Windows that see different rows: a query each, and their results as one stream."""
+def _by_predicate(windows: Sequence[WindowClause]) -> list[tuple[WindowClause, ...]]:
+    """Windows that see the same rows, together."""
+    found: dict[str | None, list[WindowClause]] = {}
+    for place, window in enumerate(windows):
+        predicate = None if window.where is None else text_of(window.where)
+        found.setdefault(predicate, []).append(replace(window, label=Name(window_label(window, place))))
+    return [tuple(alike) for alike in found.values()]
+
+
+def _merged(
+    compiler: Compiler, query: ResolvedSelect, source: Input, alike: Sequence[tuple[WindowClause, ...]]
+) -> Stream:
+    """Windows that see different rows: a query for those that see the same, and their results as one stream."""
     made = []
-    for window in source.windows:
-        part = compile_windowed(compiler, replace(query, source=replace(source, windows=(window,))))
+    for windows in alike:
+        part = compile_windowed(compiler, replace(query, source=replace(source, windows=windows)))
         assert isinstance(part, Query)
         made.append(part.stream())
     return merge(*made)
