@@ -23,7 +23,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    session = pn.spark(cores=2, memory="1g")
+    session = pn.spark(cores=2, memory="1g", quick=True)
     yield session
     session.stop()
 

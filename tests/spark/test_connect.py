@@ -49,7 +49,8 @@ print("STATIC", shown(static) == shown(embedded), len(embedded))
 
 @pytest.mark.xdist_group("spark apart")
 def test_streams_and_static_frames_over_connect(tmp_path: Path) -> None:
-    env = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # the server runs for half a minute
+    env = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_SUBMIT_OPTS": quick}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(tmp_path)],
         capture_output=True,
