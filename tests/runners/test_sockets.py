@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import threading
 import time
@@ -121,6 +122,22 @@ def test_silence_is_an_error_only_if_asked_for() -> None:
         with pytest.raises(DataError, match="sent nothing"):
             read(port, timeout=0.1)
         done.set()
+
+
+def test_an_interrupt_that_does_not_end_the_wait_is_heard_all_the_same() -> None:
+    """As one does not that comes just before the wait; here another thread gets it, and ours waits on."""
+    done, in_time = threading.Event(), []
+
+    def talk(connection: socket.socket) -> None:
+        time.sleep(0.2)
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        in_time.append(done.wait(20))  # or the end of the connection would be what is heard
+
+    with server(talk) as port:
+        with pytest.raises(KeyboardInterrupt):
+            read(port)
+        done.set()
+    assert in_time == [True]
 
 
 @pytest.mark.parametrize(

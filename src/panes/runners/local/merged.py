@@ -20,7 +20,7 @@ from panes.errors import QueryError
 from panes.plan.query import StreamPlan
 from panes.runners.local.derived import DerivedSource
 from panes.runners.local.rejects import Rejects
-from panes.runners.local.source import Source
+from panes.runners.local.source import HEARING, Source
 from panes.slicing.spec import MANUAL
 
 if TYPE_CHECKING:
@@ -162,7 +162,10 @@ def as_they_come(readers: Sequence[Callable[[], Iterator[pa.Table]]]) -> Iterato
     open_readers = len(readers)
     try:
         while open_readers:
-            item = came.get()
+            try:
+                item = came.get(timeout=HEARING)
+            except queue.Empty:
+                continue
             if item is None:
                 open_readers -= 1
             elif isinstance(item, BaseException):

@@ -6,6 +6,7 @@ can't be read are rejected with their reason; they never end the run.
 
 from __future__ import annotations
 
+import math
 import socket
 import time
 from collections.abc import Iterator, Mapping
@@ -17,7 +18,7 @@ from panes.errors import DataError, QueryError
 from panes.plan.types import arrow_schema
 from panes.runners.local.lines import CsvLines, JsonLines, LineFormat, split_records
 from panes.runners.local.rejects import Rejects
-from panes.runners.local.source import Source
+from panes.runners.local.source import HEARING, Source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -93,15 +94,19 @@ class SocketSource(Source):
 
     def _receive(self, connection: socket.socket, seconds: float | None, waiting: bool) -> bytes | None:
         """Bytes, b"" when the other side has closed, None when time is up while rows are waiting."""
-        connection.settimeout(seconds)
-        try:
-            return connection.recv(_READ)
-        except TimeoutError as error:
-            if waiting:
-                return None
-            raise DataError(f"{self} has sent nothing for {self._timeout} s") from error
-        except OSError as error:
-            raise DataError(f"{self} broke off: {error}") from error
+        end = math.inf if seconds is None else time.monotonic() + seconds
+        while True:
+            connection.settimeout(max(min(end - time.monotonic(), HEARING), 0.001))
+            try:
+                return connection.recv(_READ)
+            except TimeoutError as error:
+                if time.monotonic() < end:
+                    continue
+                if waiting:
+                    return None
+                raise DataError(f"{self} has sent nothing for {self._timeout} s") from error
+            except OSError as error:
+                raise DataError(f"{self} broke off: {error}") from error
 
     def to_spark(self, spark: SparkSession | None = None, *, folder: str | None = None) -> DataFrame:
         """The socket as a streaming DataFrame. Rows are kept in `folder` until Spark has committed them."""

@@ -13,6 +13,8 @@ from panes.runners.local.rejects import Rejects
 #: Rows per batch from data that is all there: large enough to hide the cost of a batch, small enough to
 #: stay in the processor's cache.
 BATCH_ROWS = 131_072
+#: Seconds that whoever waits for rows waits in one go: a Ctrl-C just before a wait begins does not end it.
+HEARING = 1.0
 
 
 class Source(ABC):
