@@ -91,5 +91,5 @@ def test_a_run_that_fails_leaves_the_statement_usable() -> None:
 
 
 def test_duckdb_never_writes_a_progress_bar_into_the_output() -> None:
-    shown = duckdb_session.connection().execute("SELECT current_setting('enable_progress_bar')").fetchone()
-    assert shown == (False,)
+    shown = duckdb_session.connection().execute("SELECT current_setting('enable_progress_bar')").fetchall()
+    assert shown == [(False,)]
