@@ -208,9 +208,10 @@ class LaneRunner:
         labels = {i: label for label, i in self.numbers.items()}
         keys = self.keys.key_columns(results.slots)[0].to_pylist() if self.program.keyed else [None] * len(results)
         values = list(zip(*(v.to_pylist() for v in results.values)))
+        all = results.written()
         return [
-            (keys[i], labels[int(results.query[i])], int(results.start[i]), int(results.end[i]),
-             int(results.revision[i]), bool(results.void[i]), values[i])
+            (keys[i], labels[int(all.query[i])], int(all.start[i]), int(all.end[i]),
+             int(all.revision[i]), bool(all.void[i]), values[i])
             for i in range(len(results))
         ]  # fmt: skip
 

@@ -102,7 +102,7 @@ def test_lazy_and_eager_stores_give_the_same(keys: int) -> None:
         for i in range(40):
             times = 5 * i + rng.integers(0, 9, 300)
             lane.add(rows_of(times, rng.integers(0, 100, 300), rng.integers(0, keys, 300)))
-            out = lane.advance(5 * i - 5)
+            out = lane.advance(5 * i - 5).written()
             found += list(zip(out.query.tolist(), out.start.tolist(), out.slots.tolist(), out.values[0].to_pylist()))
         given.append(found)
         assert lane.metrics()["store"] == f"dense, {store}"
@@ -120,7 +120,7 @@ def test_the_compiled_pass_over_very_many_keys_gives_the_same(monkeypatch: pytes
         for i in range(20):
             slots = rng.integers(0, 3000, 2500)
             lane.add(rows_of(np.sort(rng.integers(i, i + 3, 2500)), rng.integers(0, 99, 2500), slots))
-            out = lane.advance(i)
+            out = lane.advance(i).written()
             found += list(zip(out.query.tolist(), out.start.tolist(), out.slots.tolist(), out.values[0].to_pylist()))
         given.append(found)
     assert given[0] == given[1]
@@ -151,7 +151,7 @@ def test_mostly_empty_cells_move_to_the_sparse_store(monkeypatch: pytest.MonkeyP
         a, b = [], []
         for lane, found in ((dense, a), (sparse, b)):
             lane.add(batch)
-            out = lane.advance(5 * i)
+            out = lane.advance(5 * i).written()
             found += list(zip(out.start.tolist(), out.slots.tolist(), out.values[0].to_pylist()))
         assert a == b
     assert isinstance(dense.slices.store, DenseStore)
@@ -185,7 +185,10 @@ def test_jumps_in_time_cost_nothing(case: str, shuffled: bool) -> None:
         times = np.random.default_rng(0).permutation(times)
     lane = lane_of(*windows)
     lane.add(rows_of(times))
-    found = [lane.advance(int(times.max())), lane.finish()]  # listing every edge on the way would not end
+    found = [
+        lane.advance(int(times.max())).written(),
+        lane.finish().written(),
+    ]  # listing every edge on the way would not end
     total: dict[int, float] = {}
     for out in found:
         for query, value in zip(out.query.tolist(), out.values[0].to_pylist()):
@@ -204,7 +207,7 @@ def test_nan_and_infinities_stay_in_their_windows(store: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         lane.add(rows_of(np.arange(len(values)), values))
-        out = lane.advance(len(values))
+        out = lane.advance(len(values)).written()
     for start, end, got in zip(out.start.tolist(), out.end.tolist(), out.values[0].to_pylist()):
         want = float(sum(values[max(start, 0) : end]))
         assert got == want or (got != got and want != want), (start, got, want)
@@ -216,7 +219,7 @@ def test_slices_are_joined_and_forgotten() -> None:
     most = 0
     for i in range(300):
         lane.add(rows_of(np.arange(i * 100, (i + 1) * 100)))
-        out = lane.advance((i + 1) * 100)
+        out = lane.advance((i + 1) * 100).written()
         assert out.values[0].to_pylist()[out.query.tolist().index(0)] == (i + 1) * 100
         most = max(most, lane.metrics()["slices"])
     assert most < 140
@@ -245,7 +248,7 @@ def test_many_queries_over_the_same_slices_are_answered_once() -> None:
 def test_results_are_ordered_by_end() -> None:
     lane = lane_of(sliding(30, 10), tumbling(20), keyed=True)
     lane.add(rows_of(np.arange(100), slots=np.arange(100) % 3))
-    out = lane.advance(100)
+    out = lane.advance(100).written()
     order = list(zip(out.end.tolist(), out.query.tolist(), out.start.tolist(), out.slots.tolist()))
     assert order == sorted(order)
 

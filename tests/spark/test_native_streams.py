@@ -15,13 +15,12 @@ import pytest
 
 import panes as pn
 from panes.errors import QueryError
-from panes.runners.spark.columns import NoColumn
 from panes.runners.spark.event_time import PassedTime
 from panes.runners.spark.runner import choose
 from panes.runners.spark.strategies.card import Job
 from panes.runners.spark.strategies.native_cells import StreamCells
 from panes.runners.spark.strategies.native_windows import Slices
-from panes.windows.base import ALWAYS
+from panes.windows.base import ALWAYS, ContextFree
 from tests.spark.native_cases import random_windows, rows, same_results
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -126,12 +125,11 @@ def test_many_windows_go_on_after_a_restart(spark: Any, run_stream: Callable[...
 def test_every_edge_of_every_window_is_one_of_a_slice(seed: int) -> None:
     rng = np.random.default_rng(seed)
     query = pn.stream(in_order(), time="n").window(**random_windows(rng, 5, ticks=True)).agg(n="count(*)")
-    try:
-        cells = StreamCells.of(Slices.of(query._plan), 1)
-    except NoColumn:
-        pytest.skip("windows that native strategies don't have")
+    cells = StreamCells.of(Slices.of(query._plan), 1)
     low, high = -200, 700
-    wanted = {int(e) for _, window in query._plan.bound for e in window.edges(low, high)}  # type: ignore[attr-defined]
+    windows = [window for _, window in query._plan.bound if isinstance(window, ContextFree)]
+    assert len(windows) == len(query._plan.bound)
+    wanted = {int(e) for window in windows for e in window.edges(low, high)}
     found = {t for t in range(low, high + 1) if (t - cells.phase) % cells.length == 0 or t in cells.points}
     found |= {t for t in range(low, high + 1) for r in cells.rhythms if (t - r.phase) % r.step == 0}
     assert wanted <= found

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -92,46 +92,83 @@ class Agg:
     bound: BoundAggregate
 
 
+NO_TIME = np.iinfo(np.int64).min
+
+
 @dataclass(eq=False)
 class Results:
-    """Windows given by a lane: parallel arrays, one entry per result.
+    """Windows given by a lane, one after the other, each to some keys: parallel arrays of windows and of results.
 
     `start`/`end` are event-time ticks, `lo`/`hi` positions or measure values (NO_TIME, or NaN in float columns,
     where there is none); `values` holds one Arrow array per aggregate.
     """
 
     query: Array  # int64: Query.number
-    slots: Array  # int64
+    slots: Array  # int64, of each result
     start: Array  # int64
     end: Array  # int64
-    lo: Array  # float64 or int64
-    hi: Array
-    revision: Array  # int32
-    void: Array  # bool
     values: tuple[pa.Array, ...]
-
-    #: Windows on event time, given for the first time, each once: (query, start, end, results of each or None: one
-    #: each). None: not known.
-    runs: ClassVar[tuple[Array, Array, Array, Array | None] | None] = None
+    counts: Array | None = None  # results of each window; None: one each
+    lo: Array | None = None  # float64 or int64, of each result, as are all below; None: windows on event time
+    hi: Array | None = None
+    revision: Array | None = None  # int32; None: all are given for the first time
+    void: Array | None = None  # bool; None: none is
 
     def __len__(self) -> int:
-        return len(self.query)
+        return len(self.slots)
+
+    def written(self) -> Written:
+        """All columns, with one entry per result."""
+        windows = [self.query, self.start, self.end]
+        if self.counts is not None:
+            windows = [column.repeat(self.counts) for column in windows]
+        query, start, end = windows
+        n = len(self)
+        return Written(
+            query,
+            self.slots,
+            start,
+            end,
+            np.full(n, NO_TIME) if self.lo is None else self.lo,
+            np.full(n, NO_TIME) if self.hi is None else self.hi,
+            np.zeros(n, np.int32) if self.revision is None else self.revision,
+            np.zeros(n, bool) if self.void is None else self.void,
+            self.values,
+        )
 
     @staticmethod
     def concat(parts: Sequence[Results]) -> Results:
         """Several results as one; at least one part."""
         if len(parts) == 1:
             return parts[0]
-        names = ("query", "slots", "start", "end", "lo", "hi", "revision", "void")
-        columns = {name: [getattr(p, name) for p in parts] for name in names}
-        if any(c.dtype == np.float64 for c in columns["lo"]):
-            for name in ("lo", "hi"):
-                columns[name] = [with_nan(c) for c in columns[name]]
-        values = tuple(pa.concat_arrays(list(arrays)) for arrays in zip(*(p.values for p in parts)))
-        return Results(**{name: np.concatenate(columns[name]) for name in names}, values=values)
+        query, slots, start, end, lo, hi, revision, void, values = zip(*(p.written() for p in parts))
+        if any(column.dtype == np.float64 for column in lo):
+            lo, hi = ([with_nan(column) for column in columns] for columns in (lo, hi))
+        return Results(
+            np.concatenate(query),
+            np.concatenate(slots),
+            np.concatenate(start),
+            np.concatenate(end),
+            tuple(pa.concat_arrays(list(arrays)) for arrays in zip(*values)),
+            lo=np.concatenate(lo),
+            hi=np.concatenate(hi),
+            revision=np.concatenate(revision),
+            void=np.concatenate(void),
+        )
 
 
-NO_TIME = np.iinfo(np.int64).min
+class Written(NamedTuple):
+    """Results with nothing left out, as in `Results`."""
+
+    query: Array
+    slots: Array
+    start: Array
+    end: Array
+    lo: Array
+    hi: Array
+    revision: Array
+    void: Array
+    values: tuple[pa.Array, ...]
 
 
 def with_nan(bounds: Array) -> Array:

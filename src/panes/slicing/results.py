@@ -81,9 +81,9 @@ class ResultBuilder:
     def empty(self) -> Result:
         if self._empty is None:
             none = np.empty(0, np.int64)
-            values = tuple(pa.nulls(0, a.bound.out_type) for a in self._spec.aggs)
-            nothing = Results(none, none, none, none, none, none, none.astype(np.int32), none.astype(bool), values)
-            self._empty = self._table(nothing)
+            self._empty = self._table(
+                Results(none, none, none, none, tuple(pa.nulls(0, a.bound.out_type) for a in self._spec.aggs))
+            )
         return self._empty
 
     def build(self, parts: Sequence[Results]) -> Result:
@@ -94,32 +94,33 @@ class ResultBuilder:
         return self._table(Results.concat(parts))
 
     def _table(self, given: Results) -> Result:
+        n = len(given)
         columns = [] if self._keys is None else self._keys.key_columns(given.slots)
         columns += self._windows(given)
         if self._positions is not None:
-            columns += [_position(given.lo, self._positions), _position(given.hi, self._positions)]
+            columns += [_position(bounds, n, self._positions) for bounds in (given.lo, given.hi)]
         columns += given.values
-        columns.append(_not_revised(len(given)) if given.runs else _revisions(given.revision))
+        columns.append(_revisions(given.revision, n))
         if self._spec.lateness is not None:
-            columns.append(pa.array(given.void))
+            columns.append(pa.array(np.zeros(n, bool) if given.void is None else given.void))
         table = pa.Table.from_arrays(columns, self._column_names)
-        end = given.runs[2] if given.runs else given.end
-        due = end - 1  # NO_TIME is the lowest number and becomes the highest: windows without an end come last
+        due = given.end - 1  # NO_TIME is the lowest number and becomes the highest: windows without an end come last
         if np.count_nonzero(due[1:] < due[:-1]):
-            table = table.take(np.argsort(given.end - 1, kind="stable"))
+            due = due if given.counts is None else due.repeat(given.counts)
+            table = table.take(np.argsort(due, kind="stable"))
         if self._spec.finalize is not None:
             table = self._spec.finalize(table)
         return Result(table)
 
     def _windows(self, given: Results) -> list[pa.Array]:
         """Labels, starts and ends."""
-        if given.runs is None:
-            return [self._labels(given.query, None), self._time(given.start), self._time(given.end)]
-        query, start, end, counts = given.runs
-        if counts is not None:
-            start, end = start.repeat(counts), end.repeat(counts)
-        times = [arrow_from_values(ticks, None, self._time_type) for ticks in (start, end)]
-        return [self._labels(query, counts), *times]
+        times = [given.start, given.end]
+        if given.counts is not None:
+            times = [ticks.repeat(given.counts) for ticks in times]
+        # those on event time all have a start and an end
+        known = [None if given.lo is None else ticks != NO_TIME for ticks in times]
+        columns = [arrow_from_values(ticks, valid, self._time_type) for ticks, valid in zip(times, known)]
+        return [self._labels(given.query, given.counts), *columns]
 
     def _labels(self, query: Array, counts: Array | None) -> pa.Array:
         """The label of each query, so many times; once if that is not said."""
@@ -129,9 +130,6 @@ class ResultBuilder:
         if len(starts) * 8 > len(query):
             return self._names.take(pa.array(self._label_at[query]))
         return self._labels(query[starts], np.diff(starts, append=len(query)))
-
-    def _time(self, ticks: Array) -> pa.Array:
-        return arrow_from_values(ticks, ticks != NO_TIME, self._time_type)
 
 
 def _strings(texts: Sequence[bytes], counts: Array | None) -> pa.Array:
@@ -151,17 +149,15 @@ def _strings(texts: Sequence[bytes], counts: Array | None) -> pa.Array:
 _NOT_REVISED = pa.array(np.zeros(4096, np.int32))
 
 
-def _not_revised(n: int) -> pa.Array:
+def _revisions(numbers: Array | None, n: int) -> pa.Array:
+    if numbers is not None and numbers.any():
+        return arrow_from_values(numbers.astype(np.int32, copy=False), None, REVISION)
     return _NOT_REVISED.slice(0, n) if n <= len(_NOT_REVISED) else pa.array(np.zeros(n, np.int32))
 
 
-def _revisions(numbers: Array) -> pa.Array:
-    if not numbers.any():
-        return _not_revised(len(numbers))
-    return arrow_from_values(numbers.astype(np.int32, copy=False), None, REVISION)
-
-
-def _position(bounds: Array, type: pa.DataType) -> pa.Array:
+def _position(bounds: Array | None, n: int, type: pa.DataType) -> pa.Array:
+    if bounds is None:
+        return pa.nulls(n, type)
     if pa.types.is_floating(type):
         bounds = with_nan(bounds)
         return pa.array(bounds, type, mask=np.isnan(bounds))

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from panes.slicing.empty_limit import check_empty
 from panes.slicing.lane import Results
-from panes.slicing.partials.lane_results import FirstResults, corrections, no_results
+from panes.slicing.partials.lane_results import corrections, no_results
 from panes.slicing.partials.store import Answers
 from panes.slicing.partials.time_windows import Spans
 from panes.windows.base import ALWAYS, NEVER
@@ -142,7 +142,7 @@ class EmptyWindows:
             pa.concat_arrays([v, a.bound.lower(a.bound.empty(1))]).take(index)
             for v, a in zip(answers.values, side.aggs)
         )
-        return FirstResults(chosen.number, chosen.start, chosen.end, None, np.concatenate(slots), values)
+        return Results(chosen.number, np.concatenate(slots), chosen.start, chosen.end, values)
 
 
 def _columns(spans: Spans) -> tuple[Array, Array, Array]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from panes.errors import QueryError
 from panes.slicing.lane import Agg, Query, Results, Rows
-from panes.slicing.partials.lane_results import FirstResults, corrections, join, no_results
+from panes.slicing.partials.lane_results import corrections, join, no_results
 from panes.slicing.partials.lifting import Atoms
 from panes.slicing.partials.revisions import Revisions
 from panes.slicing.partials.session_store import GIVEN, SessionStore
@@ -112,7 +112,7 @@ class SessionSide:
         if not len(ids):
             return no_results(self.aggs)
         number = np.full(len(ids), session.query.number, np.int64)
-        return FirstResults(number, store.first[ids], store.end[ids], None, store.slot[ids], self._values(store, ids))
+        return Results(number, store.slot[ids], store.first[ids], store.end[ids], self._values(store, ids))
 
     def _values(self, store: SessionStore, ids: Array) -> tuple[pa.Array, ...]:
         return tuple(a.bound.lower(c) for a, c in zip(self.aggs, store.cells(ids)))

@@ -17,7 +17,7 @@ from panes.slicing.lane import Agg, Query, Results, Rows
 from panes.slicing.partials.dense_store import DenseStore
 from panes.slicing.partials.edge_cache import EdgeCache
 from panes.slicing.partials.empty_windows import EmptyWindows
-from panes.slicing.partials.lane_results import FirstResults, no_results
+from panes.slicing.partials.lane_results import no_results
 from panes.slicing.partials.lifting import Block, Loose, Placed, place
 from panes.slicing.partials.slice_list import SliceList
 from panes.slicing.partials.sparse_store import SparseStore
@@ -135,7 +135,7 @@ class SliceSide:
         if answers is None:
             return no_results(self.aggs)
         counts = answers.counts if self.keyed else None
-        return FirstResults(spans.number, spans.start, spans.end, counts, answers.slots, answers.values)
+        return Results(spans.number, answers.slots, spans.start, spans.end, answers.values, counts)
 
     def answer(self, spans: Spans) -> tuple[Spans, Answers | None]:
         """Windows that have slices where they need them, and what they come to for each key."""

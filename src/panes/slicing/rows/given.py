@@ -12,6 +12,8 @@ from panes.slicing.lane import NO_TIME, Agg, Results
 from panes.slicing.rows.due import Due
 from panes.slicing.rows.ordered import Found
 
+Array = np.ndarray
+
 Identity = tuple[int, int, int, float, float]  # query, start, end, lo, hi
 
 
@@ -34,16 +36,17 @@ class Given:
     def __len__(self) -> int:
         return sum(len(records) for records in self.by_slot.values())
 
-    def record(self, results: Results, due: Due) -> None:
-        """Windows given for the first time; a void window that is one again goes on counting revisions."""
-        revision = results.revision
+    def record(self, due: Due) -> Array:
+        """Windows given for the first time, and their revisions: a void window that is one again goes on counting."""
+        revisions = np.zeros(len(due), np.int32)
         rows = zip(due.slot.tolist(), identities(due), due.start_pos.tolist(), due.stop_pos.tolist())
         for i, (slot, identity, start_pos, stop_pos) in enumerate(rows):
             records = self.by_slot.setdefault(slot, {})
             known = records.get(identity)
             if known is not None:
-                revision[i] = known.revision + 1
-            records[identity] = Record(int(revision[i]), start_pos, stop_pos)
+                revisions[i] = known.revision + 1
+            records[identity] = Record(int(revisions[i]), start_pos, stop_pos)
+        return revisions
 
     def settle(self, due: Due) -> None:
         """No late row can change these any more."""
@@ -108,11 +111,11 @@ def diff(given: Given, slot: int, position: int, found: Sequence[Found], aggs: S
         np.full(len(void), slot),
         np.concatenate((kept.start, start)),
         np.concatenate((kept.end, end)),
-        np.concatenate((kept.lo, lo)),
-        np.concatenate((kept.hi, hi)),
-        np.array(revisions, np.int32),
-        void,
         tuple(pa.concat_arrays([v.take(pa.array(changed, pa.int64())), pa.nulls(len(gone), v.type)]) for v in values),
+        lo=np.concatenate((kept.lo, lo)),
+        hi=np.concatenate((kept.hi, hi)),
+        revision=np.array(revisions, np.int32),
+        void=void,
     )
 
 

@@ -73,7 +73,7 @@ class RowLane:
         found.append(self.live.advance(watermark))
         results = first_results(found)
         if self.lateness is not None:
-            self.given.record(results, Due.concat([f.due for f in found]))
+            results = replace(results, revision=self.given.record(Due.concat([f.due for f in found])))
             self._news += len(results)
             if self._news > _FEW + sum(len(r) for r in self.log) // 2:
                 self._move_base()
@@ -206,18 +206,7 @@ def first_results(found: Sequence[Found]) -> Results:
     due = Due.concat([f.due for f in found])
     parts = [f.values for f in found if len(f)] or [f.values for f in found[:1]]
     values = tuple(_join(columns) for columns in zip(*parts)) if parts else ()
-    n = len(due)
-    return Results(
-        due.number,
-        due.slot,
-        due.start,
-        due.end,
-        due.lo,
-        due.hi,
-        np.zeros(n, np.int32),
-        np.zeros(n, bool),
-        values,
-    )
+    return Results(due.number, due.slot, due.start, due.end, values, lo=due.lo, hi=due.hi)
 
 
 def _join(columns: Sequence[pa.Array]) -> pa.Array:
