@@ -17,7 +17,7 @@ from panes.runners.spark import group_state
 from panes.runners.spark.event_time import EventTime
 from panes.runners.spark.graph_query import LEAF, GraphQuery
 from panes.runners.spark.group_operator import GroupQuery as WindowQuery
-from panes.runners.spark.group_operator import PassedQuery, Runnable, reach, run, take, used_columns
+from panes.runners.spark.group_operator import PassedQuery, Runnable, run, used_columns
 from panes.runners.spark.group_state import GroupState, KeptOperators
 from panes.runners.spark.packing import to_bytes
 
@@ -75,13 +75,9 @@ def do_step(
     head = state.head()
     packed = [] if rows is None else [to_bytes(part) for part in (rows.slice(0, 10), rows.slice(10))]
     op = state.operator(head)
-    results = [] if asked.rows_first else reach(op, watermark)
-    before = state.before_rows(head, op, packed)
-    results += take(op, asked.rows(packed))
-    results += reach(op, watermark) if asked.rows_first else []
-    op.take_late()
+    given, before = state.step(head, op, watermark, packed, asked.rows(packed))
     state.save(head, op, watermark, packed, before)
-    return results
+    return given.results
 
 
 @pytest.fixture(autouse=True)

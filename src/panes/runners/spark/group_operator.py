@@ -7,7 +7,7 @@ a batch decides nothing but ties.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Protocol
@@ -134,10 +134,16 @@ class Given:
     late: pa.Table
 
 
-def run(query: Runnable, op: Running, watermark: int, rows: Any = None) -> Given:
+def run(
+    query: Runnable, op: Running, watermark: int, rows: Any = None, *, before_rows: Callable[[], None] | None = None
+) -> Given:
     """What one micro-batch does to a key group: event time reaches `watermark` and `rows` come, as the query reads
-    packed ones. The same steps from the same state always give the same results and the same state."""
+    packed ones. The same steps from the same state always give the same results and the same state.
+
+    `before_rows` is called just before the rows come."""
     results = [] if query.rows_first else reach(op, watermark)
+    if before_rows is not None:
+        before_rows()
     results += take(op, rows)
     results += reach(op, watermark) if query.rows_first else []
     return Given(results, op.take_late())

@@ -20,7 +20,7 @@ from hashlib import blake2b
 from typing import Any
 
 from panes.errors import SnapshotMismatch
-from panes.runners.spark.group_operator import Runnable, Running
+from panes.runners.spark.group_operator import Given, Runnable, Running, run
 from panes.runners.spark.state_map import HEAD, QUERY
 from panes.runners.spark.stored import (
     Entry,
@@ -72,7 +72,18 @@ class GroupState:
         redo(self._query, op, missed, self._read)
         return op
 
-    def before_rows(self, head: Head, op: Running, packed: Sequence[bytes]) -> bytes | None:
+    def step(
+        self, head: Head, op: Running, watermark: int, packed: Sequence[bytes], rows: Any
+    ) -> tuple[Given, bytes | None]:
+        """What a micro-batch gives, and what `save` may want of the moment before its rows."""
+        before: list[bytes | None] = []
+
+        def look() -> None:
+            before.append(self._before_rows(head, op, packed))
+
+        return run(self._query, op, watermark, rows, before_rows=look), before[0]
+
+    def _before_rows(self, head: Head, op: Running, packed: Sequence[bytes]) -> bytes | None:
         """A snapshot of the moment before the rows of a step, if one may be wanted and is cheap."""
         rows = sum(map(len, packed))
         size = int(_bytes(op) * head.ratio)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from panes.runners.spark.event_time import EventTime
-from panes.runners.spark.group_operator import Given, Runnable, Running, reach, take
+from panes.runners.spark.group_operator import Given, Runnable, Running
 from panes.runners.spark.group_state import GroupState, Head
 from panes.runners.spark.packing import in_order, to_bytes
 from panes.windows.base import ALWAYS, NEVER
@@ -49,13 +49,8 @@ class GroupWork:
     def _step(self, head: Head, timer_values: Any, packed: list[bytes]) -> pd.DataFrame:
         watermark = self._time.watermark(int(timer_values.getCurrentWatermarkInMs()))
         op = self._state.operator(head)
-        rows_first = self._query.rows_first
-        results = [] if rows_first else reach(op, watermark)
-        before = self._state.before_rows(head, op, packed)
         rows = self._query.rows(packed)
-        results += take(op, rows)
-        results += reach(op, watermark) if rows_first else []
-        given = Given(results, op.take_late())
+        given, before = self._state.step(head, op, watermark, packed, rows)
         self._set_timer(head, op, watermark)
         written = self._state.written
         self._state.save(head, op, watermark, packed, before)
