@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,7 +59,7 @@ def play_stream(transcript: Transcript, spark: SparkSession) -> None:
 def play_static(transcript: Transcript, spark: SparkSession) -> None:
     """All rows at once; what the steps expect, together."""
     schema = transcript.query().operator().spec.schema
-    feed = _Cutter(transcript)
+    feed = Cutter(transcript)
     tables = []
     for step in transcript.steps:
         if step.action == "rows":
@@ -74,11 +74,16 @@ def play_static(transcript: Transcript, spark: SparkSession) -> None:
     ledger = Ledger(transcript)
     for row in transcript.query(frame).to_spark(late=True, key_groups=2).toArrow().to_pylist():
         _sort_out(row, transcript, ledger)
-    expect = [row for step in transcript.steps for row in step.expect or ()]
-    late = [row for step in transcript.steps for row in step.late or ()]
-    mentions_late = any(step.late is not None for step in transcript.steps)
-    ledger.check(Step(len(transcript.steps), "all steps", None, expect, late if mentions_late else None))
+    ledger.check(all_steps(transcript.steps))
     ledger.close()
+
+
+def all_steps(steps: Sequence[Step]) -> Step:
+    """One step that expects what these expect together."""
+    expect = [row for step in steps for row in step.expect or ()]
+    late = [row for step in steps for row in step.late or ()]
+    mentions_late = any(step.late is not None for step in steps)
+    return Step(len(steps), "all steps", None, expect, late if mentions_late else None)
 
 
 def _sort_out(row: dict[str, Any], transcript: Transcript, ledger: Ledger) -> None:
@@ -91,7 +96,7 @@ def _sort_out(row: dict[str, Any], transcript: Transcript, ledger: Ledger) -> No
         ledger.late.append({**late, "reason": reason})
 
 
-class _Cutter:
+class Cutter:
     """Knows the watermark of the embedded runner, row by row."""
 
     def __init__(self, transcript: Transcript) -> None:
@@ -131,7 +136,7 @@ class _Feed:
 
     def __init__(self, transcript: Transcript, spark: SparkSession) -> None:
         self._transcript = transcript
-        self._cutter = _Cutter(transcript)
+        self._cutter = Cutter(transcript)
         self.schema = transcript.query().operator().spec.schema
         self.source = MicroBatches(spark, schema=self.schema)
         self.query = transcript.query(self.source.frame)
