@@ -156,7 +156,9 @@ class Selects(Joins):
             select, columns = self._aggregated(bare, terms, offer, keys, parts, windows)
         else:
             select, columns = self._rows_of_windows(bare, terms, offer, windows)
-        known = next((c.name for e, c in zip(select.entries, columns, strict=True) if is_col(e, "window_end")), None)
+        ends = [c.name for e, c in zip(select.entries, columns, strict=True) if is_col(e, "window_end")]
+        # a column of the stream with that name is not the end of a window
+        known = ends[0] if ends and "window_end" not in [c.name.lower() for c in offer.columns] else None
         alone = len(clauses) == 1 and not keys and not parts and aggregated and clauses[0].until is None
         made = Offer(tuple(columns), known, ordered=alone and offer.ordered, factors=offer.factors)
         # windows that see different rows are queries of their own, each with its own arrivals
