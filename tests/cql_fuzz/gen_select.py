@@ -219,10 +219,10 @@ class Selects(Joins):
         over = OverGroups(rng, terms, groups)
         taken = {c.name.lower() for c in columns}
         for key, column, _ in keys:
-            if rng.random() < 0.7 and column.name.lower() not in taken:
-                alias = None if key.op == "col" else Name(f"{column.name}_key")
+            alias = None if key.op == "col" else Name(f"{column.name}_key")
+            name = column.name if alias is None else alias.text
+            if rng.random() < 0.7 and not {column.name.lower(), name.lower()} & taken:
                 entries.append(Entry(key, alias))
-                name = column.name if alias is None else alias.text
                 columns.append(Col(name, column.kind))
                 taken.add(name.lower())
         for part in parts:

@@ -175,6 +175,8 @@ class World:
         known = ends[0].lower() if ends and not own and kinds <= TIMED else None
         exact = bool(query.order_by) and kinds <= ORDERED and len(windows) == 1
         exact = exact and not (query.group_by and (query.limit is not None or not is_aggregated(query)))
+        # ORDER BY can't tell lists apart, and the order of groups that are alike otherwise is not said
+        exact = exact and not any(isinstance(value, list) for row in rows for value in row)
         return Answer(typed(entries, rows, feed, windows), rows, known, exact=exact)
 
     def _per_key(
