@@ -16,12 +16,14 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from bench.contenders import ENGINE, Contender
 from bench.data import Batch
+
+T = TypeVar("T")
 
 RATE = "rows/s"
 SUM_PASS = "numpy.sum"
@@ -133,7 +135,7 @@ class Lab:
         """How many rows to generate: `--rows`, or the workload's own size."""
         return self.options.rows or (quick if self.options.quick else full)
 
-    def pick(self, full: Sequence[Any], quick: Sequence[Any]) -> Sequence[Any]:
+    def pick(self, full: T, quick: T) -> T:
         return quick if self.options.quick else full
 
     def record(

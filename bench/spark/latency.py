@@ -13,15 +13,18 @@ import panes as pn
 from bench.contenders import ENGINE
 from bench.harness import Workload
 from bench.spark.lab import SparkLab
+from bench.spark.speed import NATIVE, SUMS, WINDOW
 
 ROWS_PER_S = 10_000
-WINDOW = "groupBy(window)"
 
 
-def _panes(events: Any) -> Any:
-    stream = pn.stream(events, time="ts", key="k", watermark="0 s")
-    found = stream.window(w=pn.tumbling("1 s")).agg(s="sum(v)", a="avg(v)", m="max(v)").to_spark(strategy="key_groups")
-    return found.selectExpr("window_end AS end")
+def _panes(strategy: str) -> Any:
+    def build(events: Any) -> Any:
+        stream = pn.stream(events, time="ts", key="k", watermark="0 s")
+        query = stream.window(w=pn.tumbling("1 s")).agg(**SUMS)
+        return query.to_spark(strategy=strategy).selectExpr("window_end AS end")
+
+    return build
 
 
 def _spark(events: Any) -> Any:
@@ -33,7 +36,7 @@ def _spark(events: Any) -> Any:
 
 def _latency(lab: SparkLab) -> None:
     seconds = 15 if lab.options.quick else 60
-    for name, build in ((ENGINE, _panes), (WINDOW, _spark)):
+    for name, build in ((ENGINE, _panes("key_groups")), (NATIVE, _panes("native")), (WINDOW, _spark)):
         lab._log(f"{lab.workload}: {name}, {seconds} s")
         waits, rate = _measure(lab.spark, build, seconds)
         params = {"rows/s": ROWS_PER_S}
@@ -50,9 +53,9 @@ def _measure(spark: Any, build: Any, seconds: float) -> tuple[list[float], float
     waits: list[tuple[float, float]] = []
 
     def note(frame: Any, number: int) -> None:
-        ends = frame.distinct().toPandas()["end"]
+        ends = frame.distinct().selectExpr("unix_micros(end) AS end").collect()
         now = time.time()
-        waits.extend((now, now - end.timestamp()) for end in ends)
+        waits.extend((now, now - row.end / 1e6) for row in ends)
 
     checkpoint = tempfile.mkdtemp(prefix="panes-bench-")
     query = build(events).writeStream.foreachBatch(note).option("checkpointLocation", checkpoint).start()
