@@ -134,6 +134,15 @@ class KeyState:
             ok[mine] = start[mine] >= (least[slot[mine]] if isinstance(least, np.ndarray) else least)
         return ok
 
+    def give_as(self, other: KeyState, number: int) -> None:
+        """Give an added window from where another state of the same keys gives it."""
+        start = other.given_from.get(number)
+        if isinstance(start, np.ndarray):
+            self.grow(len(start))
+            start = _pad(start, len(self) - len(start), _lowest(start.dtype))
+        if start is not None:
+            self.given_from[number] = start
+
     def select(self, slots: Array) -> KeyState:
         """A copy of these slots' state, renumbered 0, 1, ..."""
         part = KeyState(self._types[1:])

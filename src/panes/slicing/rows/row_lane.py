@@ -174,6 +174,9 @@ class RowLane:
         for slicer in self.slicers():
             slicer.set_queries((*slicer.queries, query))
             slicer.start_giving(query, self.last_time)
+        if self.lateness is not None:
+            # the base could give more, and a correction would then find windows that were never given
+            self.base.keys.give_as(self.live.keys, query.number)
 
     def remove_window(self, number: int) -> None:
         for slicer in self.slicers():
