@@ -12,11 +12,13 @@ from bench.harness import RATE, Claim, Goal, Point, Workload
 from bench.spark import rivals
 from bench.spark.data import Events
 from bench.spark.lab import CPU, Case, SparkLab
+from bench.spark.row_rivals import CountWindows, Sessions, by_row
 from bench.workloads.common import value
 
 NATIVE = f"{ENGINE} (native)"
 WINDOW = "groupBy(window)"
 PER_KEY = "applyInPandasWithState"
+BY_ROW = "transformWithState"
 SEPARATE = "20 Spark queries"
 S60, S600 = "sliding 60 s / 1 s (60 overlaps)", "sliding 60 s / 100 ms (600 overlaps)"
 SUMS = {"s": "sum(v)", "a": "avg(v)", "m": "max(v)"}
@@ -75,39 +77,43 @@ def _many(lab: SparkLab) -> None:
     lab.compare(folder, [*cases, Case(SEPARATE, separate)], params={"windows": "tumbling 30 to 60 s"})
 
 
-def _per_key(lab: SparkLab, name: str, window: Any, rival: Any, keys: int, least: float) -> None:
+def _per_key(lab: SparkLab, name: str, window: Any, rival: Any, by_rows: Any, keys: int, least: float) -> None:
     rows = lab.rows(10_000_000, 400_000)
     folder = Events(rows, keys=keys, files=5).folder()
-    cut: dict[str, Any] = {"files": 1}
-    if keys >= 100_000:  # a call per key takes minutes: a tenth of the keys, with as many rows per key and call
-        cut = {"folder": Events(rows // 50, keys=keys // 10, files=1).folder()}
+    # rivals take minutes for all rows: one file, or fewer keys with as many rows per key and call
+    share = 2 if keys < 100_000 else 10
+    few = Events(rows // 5 // share, keys=keys // share, files=1).folder()
+    by_key: dict[str, Any] = {"files": 1} if keys < 100_000 else {"folder": few}
     cases = [
         Case(ENGINE, panes({"w": window}, MEDIAN), goal=Goal(rows_per_s=least)),
-        Case(PER_KEY, rival, **cut),
+        Case(PER_KEY, rival, **by_key),
+        Case(BY_ROW, by_rows, folder=few),
     ]
     lab.compare(folder, cases, params={"windows": name, "keys": keys, "rows per batch": rows // 5}, per_batch=1)
 
 
-def _small_batches(lab: SparkLab, name: str, window: Any, rival: Any, keys: int) -> None:
+def _small_batches(lab: SparkLab, name: str, window: Any, rival: Any, by_rows: Any, keys: int) -> None:
     """Micro-batches of 100,000 rows, where a function per key has few rows per call."""
     folder = Events(lab.rows(1_000_000, 400_000), keys=keys, files=4 if lab.options.quick else 10).folder()
-    cases = [Case(ENGINE, panes({"w": window}, MEDIAN)), Case(PER_KEY, rival)]
+    cases = [Case(ENGINE, panes({"w": window}, MEDIAN)), Case(PER_KEY, rival), Case(BY_ROW, by_rows, files=2)]
     lab.compare(folder, cases, params={"windows": name, "keys": keys, "rows per batch": 100_000}, per_batch=1)
 
 
 def _counts(lab: SparkLab) -> None:
-    name, window, rival = "100 rows, median", pn.tumbling(pn.rows(100)), rivals.count_windows(100)
+    name, window = "100 rows, median", pn.tumbling(pn.rows(100))
+    contenders = window, rivals.count_windows(100), by_row(CountWindows(100))
     for keys, least in ((1_000, 1.5e6), (100_000, 1e6)):
-        _per_key(lab, name, window, rival, keys, least)
-    _small_batches(lab, name, window, rival, 1_000)
+        _per_key(lab, name, *contenders, keys, least)
+    _small_batches(lab, name, *contenders, 1_000)
 
 
 def _sessions(lab: SparkLab) -> None:
     # gaps that leave sessions of some hundred rows
     for keys, gap, least in ((1_000, 50, 1.5e6), (100_000, 5_000, 1e6)):
         name = f"sessions {gap} ms, median"
-        _per_key(lab, name, pn.session(f"{gap} ms"), rivals.sessions(gap), keys, least)
-    _small_batches(lab, "sessions 50 ms, median", pn.session("50 ms"), rivals.sessions(50), 1_000)
+        _per_key(lab, name, pn.session(f"{gap} ms"), rivals.sessions(gap), by_row(Sessions(gap)), keys, least)
+    name = "sessions 50 ms, median"
+    _small_batches(lab, name, pn.session("50 ms"), rivals.sessions(50), by_row(Sessions(50)), 1_000)
 
 
 def _ratio(rival: str, factor: float, engine: str = ENGINE, **params: Any) -> Any:
@@ -136,11 +142,12 @@ def _cpu_of_many(points: list[Point]) -> tuple[bool, str]:
 def _per_key_claims(prefix: str, names: list[tuple[int, str]]) -> tuple[Claim, ...]:
     return tuple(
         Claim(
-            f"{prefix}-{keys}",
-            f"at least 20x a function per key, {keys:,} keys",
-            _ratio(PER_KEY, 20, windows=name, keys=keys),
+            f"{prefix}-{keys}-{rival}",
+            f"at least 20x {rival}, {keys:,} keys",
+            _ratio(rival, 20, windows=name, keys=keys),
         )
         for keys, name in names
+        for rival in (PER_KEY, BY_ROW)
     )
 
 

@@ -62,6 +62,38 @@ def test_rivals_give_the_same(
         assert len(mine) == len(other)
 
 
+def test_rivals_by_row_give_the_same() -> None:
+    """In Spark's own harness without Java: two micro-batches of one key, and the watermark after each."""
+    from pyspark.sql import Row
+    from pyspark.sql.streaming import TwsTester
+
+    from bench.spark.row_rivals import CountWindows, Sessions
+
+    rng = np.random.default_rng(5)
+    times = np.cumsum(rng.choice([1_000, 4_000, 30_000], 300, p=[0.6, 0.35, 0.05]))
+    rows = [{"k": 7, "t": int(t), "v": float(v)} for t, v in zip(times, rng.normal(50, 10, 300))]
+    cut, bound = 170, 10_000
+    # the micro-batches of a stream: rows, then time has passed
+    schema = {"k": "bigint", "t": "bigint", "v": "double"}
+    stream = pn.stream(None, schema=schema, time="t", key="k", watermark="manual")
+    for window, processor in ((pn.tumbling(pn.rows(25)), CountWindows(25)), (pn.session(20_000), Sessions(20))):
+        op = stream.window(w=window).agg(**MEDIAN).operator()
+        tester = TwsTester(processor, timeMode=processor.time_mode, eventTimeExtractor=lambda row: row.t // 1000)
+        ours, theirs = [], []
+        for batch in (rows[:cut], rows[cut:]):
+            ours += op.push(batch).rows()
+            theirs += tester.test((7,), [Row(**row) for row in batch])
+            passed = (batch[-1]["t"] - bound) // 1000
+            ours += op.advance(passed * 1000).rows()
+            if processor.time_mode == "EventTime":
+                theirs += tester.setWatermark(passed)
+        mine = [(row["m"], row["n"]) for row in ours]
+        assert len(mine) > 8
+        # count windows of the rival don't wait for the watermark
+        assert mine == [(row.m, row.n) for row in theirs][: len(mine)]
+        assert len(theirs) - len(mine) in (0, 1)
+
+
 def test_cpu_of_all_processes_is_counted() -> None:
     before = cpu_seconds()
     assert sum(i * i for i in range(3_000_000)) > 0
