@@ -18,6 +18,7 @@ from panes.runners.local.lines import LineFormat
 from panes.runners.local.rejects import Rejects
 from panes.runners.spark.flows import stored
 from panes.runners.spark.row_columns import named
+from panes.runners.spark.settling import settle
 from panes.runners.spark.spark_types import arrow_schema, spark_schema, spark_type, storable, storable_schema
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class Conforming:
     schema: pa.Schema
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
         for batch in batches:
             table = conform(pa.Table.from_batches([batch]), self.schema)
             yield from stored(table, storable_schema(self.schema)).to_batches()
@@ -70,6 +72,7 @@ class Lines:
     header: bool
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
         for batch in batches:
             lines = batch.column(0)
             records = [line.encode() for line in self._rows(lines).to_pylist() if line.strip()]

@@ -18,6 +18,7 @@ from panes.plan.steps import Step, apply_steps
 from panes.runners.spark.columns import NoColumn
 from panes.runners.spark.packing import filled, read
 from panes.runners.spark.row_columns import RowColumns, named, nullable
+from panes.runners.spark.settling import settle
 from panes.runners.spark.spark_types import arrow_schema, spark_schema, spark_type, storable, storable_schema
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class FlowMapper:
         self.schema = storable_schema(flow.schema)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
         for batch in batches:
             rows = read(self._flow.stream, pa.Table.from_batches([batch]))
             yield from stored(self._flow.project(rows), self.schema).to_batches()
@@ -108,6 +110,7 @@ class ResultMapper:
         return pa.schema([*self.made, *self.late])
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
         for part in [list(batches)] if self.together else ([batch] for batch in batches):
             if part:
                 yield from self._applied(pa.Table.from_batches(part)).to_batches()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
+from panes.runners.spark.settling import settle
 from panes.runners.spark.shipping import packed, unpacked
 from panes.runners.spark.state_map import state_map
 
@@ -33,6 +34,7 @@ class GroupProcessor(StatefulProcessor):
         self._work: GroupWork | None = None
 
     def init(self, handle: Any) -> None:
+        settle()
         self._handle = handle
         self._map = state_map(handle)
         self._work = None

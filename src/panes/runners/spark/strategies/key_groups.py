@@ -27,6 +27,7 @@ from panes.runners.spark.packing import (
     in_order,
     unpacked,
 )
+from panes.runners.spark.settling import settle
 from panes.runners.spark.spark_types import spark_schema, storable_schema
 from panes.runners.spark.strategies.card import Job, Strategy
 from panes.slicing.spec import MANUAL
@@ -181,6 +182,7 @@ class Unpacker:
             self.schema = results.append(pa.field("late_reason", pa.string())).append(pa.field("late_row", row))
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        settle()
         for batch in batches:
             for results in batch.column("results"):
                 if results.is_valid:
