@@ -38,7 +38,8 @@ def bundled(seed: int) -> SparkJob:
 
 def member_of(job: SparkJob) -> Member:
     marks = [ticks_of(millis, job.time) for millis in watermarks([*job.moves, Move()], job.time)]
-    return member(job.query, marks[1:], groups=job.groups, keep_late=job.keep_late)
+    early = job.time if job.early else None
+    return member(job.query, marks[1:], groups=job.groups, keep_late=job.keep_late, early=early)
 
 
 class WholeGroup:

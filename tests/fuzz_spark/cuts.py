@@ -43,6 +43,7 @@ class SparkJob:
     embedded: int  # so many moves are done embedded; Spark starts from the snapshot
     log_bytes: int  # what is logged before a snapshot is written
     piece_bytes: int
+    early: bool  # event time passes with the rows of a key group
 
     @cached_property
     def query(self) -> Any:
@@ -104,6 +105,7 @@ def spark_job(program: Program, seed: int) -> SparkJob:
         embedded=rng.randrange(len(moves)) if rng.random() < 0.15 else 0,
         log_bytes=rng.choice((0, 10_000, 1 << 18)),
         piece_bytes=rng.choice((500, 1 << 20)),
+        early=rng.random() < 0.8,
     )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 from panes.runners.spark.group_operator import GroupQuery
-from tests.fuzz.compare import difference
+from tests.fuzz.compare import difference, show
 from tests.fuzz.engine import Engine
 from tests.fuzz_spark.cuts import Move, SparkJob, ticks_of, watermarks
 from tests.oracle.oracle import Result
@@ -66,6 +67,11 @@ def compare(
     job: SparkJob, want: list[list[Result]], got: list[list[Result]], want_late: list[list[Late]], got_late: Any
 ) -> str | None:
     """None, or the first micro-batch that differs and how."""
+    if job.early:
+        wrong = _out_of_time(want, got)
+        if wrong is not None:
+            return wrong
+        want, got, want_late, got_late = ([_together(steps)] for steps in (want, got, want_late, got_late))
     for number, (wanted, found) in enumerate(zip(want, got, strict=True)):
         wrong = difference(wanted, found, job.program.aggregates)
         if wrong:
@@ -74,4 +80,20 @@ def compare(
         for number, (wanted, found) in enumerate(zip(want_late, got_late, strict=True)):
             if Counter(wanted) != Counter(found):
                 return f"ledger of step {number}: should hold {wanted}, holds {found}"
+    return None
+
+
+def _together(steps: Iterable[list[Any]]) -> list[Any]:
+    return [each for step in steps for each in step]
+
+
+def _out_of_time(want: list[list[Result]], got: list[list[Result]]) -> str | None:
+    """Results come with the micro-batch of the rows that close their windows, or with the next, which the embedded
+    operator gives them in."""
+    steps = {result[:8]: number for number, results in enumerate(want) for result in results}
+    for number, results in enumerate(got):
+        for result in results:
+            due = steps.get(result[:8], number)
+            if not due - 1 <= number <= due:
+                return f"step {number}: {show(result[:8])} is due in step {due}"
     return None

@@ -20,6 +20,7 @@ from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 import panes as pn
+from panes.runners.spark.event_time import EventTime
 from panes.runners.spark.group_operator import GroupQuery, used_columns
 from panes.runners.spark.packing import PACKED, Packer, from_bytes, to_bytes
 from panes.runners.spark.processor import GIVEN, GroupProcessor
@@ -58,13 +59,21 @@ class Member:
     keep_late: bool
 
 
-def member(query: pn.Query, marks: Sequence[int | None], *, groups: int, keep_late: bool) -> Member:
+def member(
+    query: pn.Query,
+    marks: Sequence[int | None],
+    *,
+    groups: int,
+    keep_late: bool,
+    early: EventTime | None = None,
+) -> Member:
     """A query whose watermark is `marks[i]` after i + 1 micro-batches; None: it has none yet."""
     plan = query._plan
     columns = tuple(plan.stream.schema.names) if keep_late else used_columns(plan)
     # Spark's watermark has begun with the first micro-batch
     clock = Clock((ALWAYS, *(BEFORE_ALL if mark is None else mark for mark in marks)))
-    return Member(Packer(plan.stream, columns, groups), GroupQuery(plan, columns), clock, groups, keep_late)
+    asked = GroupQuery(plan, columns, early=early)
+    return Member(Packer(plan.stream, columns, groups), asked, clock, groups, keep_late)
 
 
 @dataclass

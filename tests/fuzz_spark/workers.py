@@ -110,7 +110,7 @@ class Workers:
         self.job = job
         self.rng = Random(seed)
         self.labels = group_labels(job.groups)
-        self.query = GroupQuery(plan, columns)
+        self.query = GroupQuery(plan, columns, early=job.time if job.early else None)
         self.packer = Packer(plan.stream, columns, job.groups)
         processor = GroupProcessor(self.query, job.time, job.groups, keep_late=job.keep_late)
         self.sent = cloudpickle.dumps(processor)

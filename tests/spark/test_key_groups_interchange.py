@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ import pytest
 
 import panes as pn
 from panes.errors import QueryError, SnapshotMismatch
+from panes.runners.spark.event_time import EventTime
 from panes.runners.spark.group_operator import GroupQuery, run, used_columns
 from panes.runners.spark.interchange import _aligned
 from panes.runners.spark.packing import Packer, Packing, group_labels, hash_groups, unpacked
+from panes.windows.base import ALWAYS
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.float64()), ("w", pa.string())])
 GROUPS = 5
@@ -61,13 +64,19 @@ def by_group(packing: Packing, table: pa.Table) -> dict[int, list[bytes]]:
     return found
 
 
+#: Rows of a batch are up to 44 ms ahead of the watermark of the next.
+EARLY = EventTime(1, 1000, 0, bound=44)
+
+
+@pytest.mark.parametrize("early", [None, EARLY], ids=["", "early"])
 @pytest.mark.parametrize("seed", range(24))
-def test_groups_become_one_operator_and_one_becomes_groups(seed: int) -> None:
+def test_groups_become_one_operator_and_one_becomes_groups(seed: int, early: EventTime | None) -> None:
     """Embedded, then one operator per key group (each called only when it has to be), then embedded again."""
     rng = np.random.default_rng(seed)
     asked = query(WINDOWS[seed % 4], AGGREGATES[seed % 3], None if seed % 2 else "30 ms")
     everywhere = asked._plan.stream.schema.names
-    workers = GroupQuery(asked._plan, tuple(everywhere) if seed % 5 else used_columns(asked._plan))
+    columns = tuple(everywhere) if seed % 5 else used_columns(asked._plan)
+    workers = GroupQuery(asked._plan, columns, early=early)
     packing = Packing(Packer(asked._plan.stream, workers.columns, GROUPS))
     plain, first = asked.operator(), asked.operator()
     parts = int(rng.integers(0, 3)) if seed % 5 else 0  # batches before it becomes groups
@@ -94,6 +103,30 @@ def test_groups_become_one_operator_and_one_becomes_groups(seed: int) -> None:
     found.append(first.finish().table)
     expected.append(plain.finish().table)
     assert rows(found) == rows(expected)
+
+
+def test_what_groups_have_not_given_yet_goes_along() -> None:
+    """Two groups whose own rows let event time pass to different points."""
+    asked = query({"t": pn.tumbling("10 ms")}, AGGREGATES[2], None)
+    workers = GroupQuery(asked._plan, tuple(SCHEMA.names), early=replace(EARLY, bound=0))
+    packing = Packing(Packer(asked._plan.stream, workers.columns, GROUPS))
+    plain, groups = asked.operator(), {}
+    expected: list[pa.Table] = []
+    given: list[pa.Table] = []
+    for key, latest in ((0, 15_000), (1, 35_000)):
+        times = pa.array([1_000_000 + 5_000, 1_000_000 + latest], SCHEMA[0].type)
+        table = pa.table([times, [key, key], [1.0, 2.0], ["z", "z"]], schema=SCHEMA)
+        expected.append(plain.push(table).table)
+        ((group, packed),) = by_group(packing, table).items()
+        groups[group] = workers.operator()
+        given += run(workers, groups[group], ALWAYS, unpacked(packed)).results
+    expected.append(plain.finish().table)
+    assert [table.num_rows for table in given] == [1, 1]
+    whole = asked.operator(restore=_aligned(groups, GROUPS, SCHEMA))
+    for op in (asked.operator(restore=whole.snapshot()), whole):
+        due = op.push({"ts": None, "k": 0, "v": 0.0, "w": "z"}).table  # a row that nobody uses
+        assert due["k"].to_pylist() == [0]
+        assert rows([*given, due, op.finish().table]) == rows(expected)
 
 
 @pytest.fixture

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from panes.slicing.operator import SliceOperator
 
 Array = np.ndarray
+#: The table of results that are due and not given yet; parts that come from operators apart may have one.
+DUE = "due"
 _SHARED = ("watermark", "seq", "next_number", "windows", "finished", "identity")
 
 
@@ -43,6 +45,8 @@ def snapshot(op: SliceOperator, key_groups: range | None = None) -> bytes:
     first = groups.start == 0
     if first:
         tables["late"] = op._ledger.table()
+        if op._due:
+            tables[DUE] = pa.concat_tables(op._due)
     raw = _raw_of(op, groups)
     if raw is not None:
         tables["raw"] = raw
@@ -83,6 +87,8 @@ def restore(op: SliceOperator, blobs: Sequence[bytes]) -> None:
                 lane.load(mine, slot_map)
         if "late" in tables:
             op._ledger.load(tables["late"])
+        if DUE in tables:
+            op._due.append(tables[DUE])
         if "raw" in tables:
             raw = tables["raw"]
             op._raw.keep(raw["panes.seq"].to_numpy(), raw.drop_columns(["panes.seq"]))

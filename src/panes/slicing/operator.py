@@ -53,6 +53,8 @@ class SliceOperator:
         self._raw = RawRows()
         self._buffer = RowBuffer(spec, self._next_due)
         self._held: list[Results] = []
+        #: results of parts that were put together when some of them were behind the others
+        self._due: list[pa.Table] = []
         self._idle_keys = IdleKeys()
         self._seq = 0
         self._ramp = np.arange(0)
@@ -134,7 +136,7 @@ class SliceOperator:
     def push(self, batch: Any) -> Result:
         """Take rows (Arrow, pandas, Polars, a dict or a list of dicts); returns the results now due."""
         self._open("push")
-        if isinstance(batch, dict) and self._buffer.takes(batch):
+        if isinstance(batch, dict) and not self._due and self._buffer.takes(batch):
             if not self._buffer.add(batch, self.watermark):
                 return self._builder.empty()
             return self._given(self._flush())
@@ -185,6 +187,8 @@ class SliceOperator:
         result = self._builder.build(parts)
         self._idle_keys.forget(self._keys, self._lanes)  # only now: what lanes give names keys by their slots
         self._counts["results"] += len(result)
+        if self._due:
+            result, self._due = Result(pa.concat_tables([*self._due, result.table])), []
         return result
 
     def _ingest(self, table: pa.Table) -> list[Results]:

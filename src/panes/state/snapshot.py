@@ -18,7 +18,7 @@ import pyarrow as pa
 from panes.errors import SnapshotDamaged, SnapshotForeign
 
 MAGIC = b"PANES\x00\x1asnap"
-FORMAT = 2
+FORMAT = 3
 _HEAD = struct.Struct("<11sIQ32s")
 
 

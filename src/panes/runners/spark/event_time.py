@@ -8,7 +8,7 @@ millisecond per tick and shifted far ahead, so that negative numbers have a wate
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,6 +26,7 @@ EVENT_TIME = "panes_event_time"
 #: Stand-in timestamps lie around this many milliseconds; integers beyond +- this are held to the edge.
 SHIFT = 2**51
 _NANOS_PER_MILLI = 1_000_000
+_MICROS_PER_MILLI = 1000
 
 
 @dataclass(frozen=True)
@@ -54,11 +55,6 @@ class EventTime:
         down = _NANOS_PER_MILLI // nanos
         return cls(1, down, 0, -(-bound // down))
 
-    @property
-    def delay(self) -> str:
-        """The disorder to wait for, as Spark reads it."""
-        return f"{self.bound} milliseconds"
-
     def watermark(self, millis: int) -> int:
         """The tick that Spark's watermark stands for; ALWAYS while there is none yet."""
         return ALWAYS if millis <= 0 else (millis - self.shift) * self.down // self.up
@@ -75,12 +71,26 @@ class EventTime:
         millis = (latest.value if pa.types.is_timestamp(times.type) else latest.as_py()) * self.up // self.down
         if self.shift:
             millis = max(-SHIFT, min(SHIFT, millis)) + self.shift
-        return int(millis) * 1000
+        return int(millis) * _MICROS_PER_MILLI
+
+    def watermark_after(self, times: pa.ChunkedArray) -> int:
+        """The tick that Spark's watermark would stand for after rows of these times alone."""
+        latest = self.reached(times)
+        return ALWAYS if latest is None else self.watermark(latest // _MICROS_PER_MILLI - self.bound)
 
     def with_watermark(self, frame: DataFrame, stream: StreamPlan) -> DataFrame:
         """The frame with its event time marked for Spark."""
-        marked = frame.withColumn(EVENT_TIME, self._column(frame, stream))
-        return marked.withWatermark(EVENT_TIME, self.delay)
+        return self.mark(frame.withColumn(EVENT_TIME, self._column(frame, stream)), EVENT_TIME)
+
+    def mark(self, frame: DataFrame, column: str) -> DataFrame:
+        """The frame with a column of timestamps as what Spark's watermark runs on."""
+        if _has_watermark(frame):
+            raise QueryError(
+                "the DataFrame has a watermark already, and Spark allows no second one for the same rows: take "
+                ".withWatermark(...) away from it, and say how much disorder to wait for in pn.stream(), for "
+                "instance watermark='2 s'"
+            )
+        return frame.withWatermark(column, f"{self.bound} milliseconds")
 
     def _column(self, frame: DataFrame, stream: StreamPlan) -> Column:
         from pyspark.sql import functions as F
@@ -97,6 +107,14 @@ class EventTime:
         if isinstance(frame.schema[stream.time].dataType, TimestampNTZType):
             return F.to_utc_timestamp(time.cast("timestamp"), F.current_timezone())
         return time.cast("timestamp")
+
+
+def _has_watermark(frame: DataFrame) -> bool:
+    analyzed = getattr(frame, "_jdf", None)
+    if analyzed is None:  # Spark Connect knows what was asked for, not yet what it becomes
+        plan: Any = getattr(frame, "_plan")  # noqa: B009
+        return "WithWatermark" in plan.print()
+    return "EventTimeWatermark" in analyzed.queryExecution().analyzed().toString()
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -28,6 +28,7 @@ from panes.runners.spark.graph_nodes import FlowNode, Leaf, Node, QueryNode, Tag
 from panes.runners.spark.packing import from_bytes
 from panes.slicing.checkpoint import identity
 from panes.slicing.operator import SliceOperator
+from panes.windows.base import ALWAYS
 
 if TYPE_CHECKING:
     from panes.runners.spark.graph_operator import GraphOperator
@@ -79,8 +80,6 @@ class Rows:
 class GraphQuery:
     """Operators over frames, and windows over what they give, if there are any."""
 
-    rows_first: ClassVar[bool] = False
-
     source: Source
     leaves: tuple[LeafSource, ...]
     windows: QueryPlan | None = None
@@ -129,6 +128,9 @@ class GraphQuery:
         """The rows of packed values."""
         tables = [from_bytes(data) for data in packed]
         return Rows([(int(t.schema.metadata[LEAF]), t) for t in tables]) if tables else None
+
+    def passes(self, watermark: int, rows: Rows | None) -> tuple[int, int]:
+        return watermark, ALWAYS
 
     def operator(self, restore: Sequence[bytes] = ()) -> GraphOperator:
         from panes.runners.spark.graph_operator import GraphOperator

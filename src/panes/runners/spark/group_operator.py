@@ -3,19 +3,24 @@
 Each micro-batch is one step: event time reaches Spark's watermark, then the rows of the batch come. So a row
 is late if it is behind the watermark of its micro-batch, which earlier batches made; the order of rows within
 a batch decides nothing but ties.
+
+Spark's next watermark is that of all rows so far, so it is no earlier than the one that the rows of this key group
+alone would make. That far the group lets event time pass at once: its windows are given with the rows that close
+them, and not a micro-batch later, and rows that waited for them leave the state.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from panes.plan.query import QueryPlan
+from panes.runners.spark.event_time import EventTime
 from panes.runners.spark.packing import unpacked
 from panes.slicing.checkpoint import identity
 from panes.slicing.operator import SliceOperator
@@ -46,9 +51,6 @@ class Running(Protocol):
 class Runnable(Protocol):
     """What is run in key groups: a query with windows, or a graph of operators."""
 
-    #: whether the rows of a micro-batch come before event time reaches its watermark
-    rows_first: ClassVar[bool]
-
     @property
     def result_schema(self) -> pa.Schema: ...
 
@@ -59,6 +61,10 @@ class Runnable(Protocol):
 
     def rows(self, packed: Sequence[bytes]) -> Any: ...
 
+    def passes(self, watermark: int, rows: Any) -> tuple[int, int]:
+        """How far event time has passed when the rows of a micro-batch with this watermark come, and once they are
+        there."""
+
     def operator(self, restore: Sequence[bytes] = ()) -> Running: ...
 
 
@@ -66,11 +72,11 @@ class Runnable(Protocol):
 class GroupQuery:
     """A query as its workers see it: rows come read and filtered, with only the columns it looks at."""
 
-    rows_first: ClassVar[bool] = False
-
     plan: QueryPlan
     columns: tuple[str, ...]  # of the rows that are sent to workers
     sequence: str | None = None  # a column that gives rows of a micro-batch their order
+    #: how the rows of a key group let event time pass; None: they don't, as where other streams make the watermark too
+    early: EventTime | None = None
 
     @cached_property
     def spec(self) -> OperatorSpec:
@@ -90,12 +96,18 @@ class GroupQuery:
     def facts(self, groups: int) -> dict[str, Any]:
         """What must stay the same for a checkpoint to be of use."""
         order = {} if self.sequence is None else {"sequence": self.sequence}
+        early = {} if self.early is None else {"early": asdict(self.early)}
         known = identity(SliceOperator(self.spec))
-        return {"identity": known, "columns": list(self.columns), "key_groups": groups, **order}
+        return {"identity": known, "columns": list(self.columns), "key_groups": groups, **order, **early}
 
     def rows(self, packed: Sequence[bytes]) -> pa.Table | None:
         """The rows of packed values."""
         return unpacked(packed)
+
+    def passes(self, watermark: int, rows: pa.Table | None) -> tuple[int, int]:
+        if self.early is None or rows is None:
+            return watermark, ALWAYS
+        return watermark, self.early.watermark_after(rows[self.plan.stream.time])
 
     def operator(self, restore: Sequence[bytes] = ()) -> SliceOperator:
         op = SliceOperator(self.spec)
@@ -106,7 +118,8 @@ class PassedQuery(GroupQuery):
     """A query over rows that come once the watermark has passed them, as those of `PassedTime` do: they are never late,
     and windows are given when all rows of a micro-batch are there."""
 
-    rows_first: ClassVar[bool] = True
+    def passes(self, watermark: int, rows: pa.Table | None) -> tuple[int, int]:
+        return ALWAYS, watermark
 
 
 def _as_is(table: pa.Table) -> pa.Table:
@@ -141,21 +154,22 @@ def run(
     packed ones. The same steps from the same state always give the same results and the same state.
 
     `before_rows` is called just before the rows come."""
-    results = [] if query.rows_first else reach(op, watermark)
+    before, after = query.passes(watermark, rows)
+    results = reach(op, before)
     if before_rows is not None:
         before_rows()
     results += take(op, rows)
-    results += reach(op, watermark) if query.rows_first else []
+    results += reach(op, after)
     return Given(results, op.take_late())
 
 
 def reach(op: Running, watermark: int) -> list[pa.Table]:
-    """One half of a step: event time reaches the watermark of the micro-batch."""
+    """A part of a step: event time passes."""
     return _some(op.advance(watermark).table) if watermark > max(op.watermark, ALWAYS) else []
 
 
 def take(op: Running, rows: Any) -> list[pa.Table]:
-    """The other half of a step: its rows come."""
+    """A part of a step: its rows come."""
     return [] if rows is None else _some(op.push(rows).table)
 
 

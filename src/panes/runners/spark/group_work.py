@@ -58,11 +58,11 @@ class GroupWork:
 
     def _set_timer(self, head: Head, op: Running, watermark: int) -> None:
         """Have the group called when the watermark makes something due, whether rows come or not."""
-        due = op.next_due()
+        due, reached = op.next_due(), max(op.watermark, watermark)
         wanted = None
-        if due < NEVER and watermark > ALWAYS:
-            wanted = self._time.millis(max(due, watermark + 1))
-        elif watermark == ALWAYS:
+        if due < NEVER and reached > ALWAYS:
+            wanted = max(_FIRST, self._time.millis(max(due, reached + 1)))
+        elif reached == ALWAYS:
             wanted = _FIRST
         if wanted == head.timer:
             return

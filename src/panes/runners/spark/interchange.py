@@ -1,9 +1,9 @@
 """State that moves between runners: the checkpoint of a Spark query as parts of an operator's snapshot.
 
 `spark_snapshot` reads the state of every key group as the last committed micro-batch left it and brings the
-groups to one watermark. Nothing is due between the watermark of a group that had no rows lately and that
-of the others, or its timer would have called it. Each group counted its rows on its own; arrival
-numbers are spread out, so that they keep their order within a group and no two are alike.
+groups to one watermark. What that makes due, and Spark would give with its next micro-batch, goes along. Each group
+counted its rows on its own; arrival numbers are spread out, so that they keep their order within a group and no two
+are alike.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ import pyarrow as pa
 
 from panes.errors import QueryError, SnapshotMismatch
 from panes.plan.query import QueryPlan
-from panes.runners.spark.group_operator import GroupQuery
+from panes.runners.spark.event_time import EventTime
+from panes.runners.spark.group_operator import GroupQuery, reach
 from panes.runners.spark.packing import group_labels, hash_groups
 from panes.runners.spark.state_map import HEAD, KEY, QUERY, STATE, VALUE
 from panes.runners.spark.stored import Head, Run, changed, from_pieces, redo, restored
+from panes.slicing.checkpoint import DUE
 from panes.slicing.operator import SliceOperator
 from panes.state.snapshot import pack, unpack
-from panes.windows.base import ALWAYS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,7 +47,8 @@ def spark_snapshot(
     if not store:
         raise QueryError(f"checkpoint: there is no state of a Panes query in {checkpoint!s} yet")
     facts = json.loads(next(iter(store.values()))[QUERY])
-    groups, asked = int(facts["key_groups"]), GroupQuery(plan, tuple(facts["columns"]), facts.get("sequence"))
+    groups, early = int(facts["key_groups"]), facts.get("early")
+    asked = GroupQuery(plan, tuple(facts["columns"]), facts.get("sequence"), EventTime(**early) if early else None)
     if facts != asked.facts(groups):
         raise SnapshotMismatch(f"the checkpoint belongs to another query: {changed(facts, asked.facts(groups))}")
     group_of_label = {label: group for group, label in enumerate(group_labels(groups))}
@@ -71,11 +73,11 @@ def _aligned(operators: Mapping[int, SliceOperator], groups: int, schema: pa.Sch
     reached = max(op.watermark for op in operators.values())
     parts = []
     for group, op in operators.items():
-        if reached > max(op.watermark, ALWAYS) and op.advance(reached).table.num_rows:
-            raise SnapshotMismatch(f"key group {group} has results that are due, but were not given yet")
+        due = reach(op, reached)
         facts, tables = unpack(op.snapshot())
         facts["groups"] = [(span := hash_groups(group, groups)).start, span.stop]
-        parts.append((facts, {n: _spread(n, t, group, groups) for n, t in tables.items()}))
+        tables = {n: _spread(n, t, group, groups) for n, t in tables.items()}
+        parts.append((facts, {**tables, **({DUE: due[0]} if due else {})}))
     count = groups * (1 + max(facts["seq"] for facts, _ in parts))
     return [pack({**facts, "seq": count}, _with_columns(tables, schema)) for facts, tables in parts]
 

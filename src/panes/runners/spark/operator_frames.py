@@ -74,7 +74,7 @@ def operator_frame(
     check_session(frames[0].sparkSession, key_groups=key_groups)
     times = tuple(EventTime.of(leaf.stream) for leaf in leaves)
     rows = [
-        _packed(frame, leaf, k, groups, time).withWatermark(PACKED_TIME, time.delay)
+        time.mark(_packed(frame, leaf, k, groups, time), PACKED_TIME)
         for frame, leaf, k, time in zip(frames, leaves, keys, times)
     ]
     # the watermark is kept by Spark from here on, the least of all streams

@@ -21,7 +21,7 @@ from panes.runners.spark.packing import from_bytes, to_bytes
 #: Pieces near this size are the cheapest to read and write.
 PIECE_BYTES = 1 << 20
 #: The layout described here; another one is refused.
-LAYOUT = 1
+LAYOUT = 2
 
 
 @dataclass

@@ -51,7 +51,11 @@ def _query(job: Job) -> GroupQuery:
     # late rows are given as they came; and a snapshot from elsewhere may hold whole rows
     whole = job.late or job.restore
     columns = tuple(job.plan.stream.schema.names) if whole else used_columns(job.plan, job.sequence)
-    return (PassedQuery if job.passed else GroupQuery)(job.plan, columns, job.sequence)
+    if job.passed:
+        return PassedQuery(job.plan, columns, job.sequence)
+    # where the watermark is that of several streams, rows of one don't say how far it is
+    alone = job.streaming and not (job.marked or job.inside)
+    return GroupQuery(job.plan, columns, job.sequence, EventTime.of(job.plan.stream) if alone else None)
 
 
 def needed(job: Job, query: GroupQuery) -> list[str]:
@@ -70,7 +74,7 @@ def _streaming(job: Job) -> DataFrame:
     if job.passed:
         time = PassedTime(**asdict(time), lag=int(stream.watermark or 0))
     elif not job.marked:
-        packed = packed.withWatermark(PACKED_TIME, time.delay)
+        packed = time.mark(packed, PACKED_TIME)
     # the watermark is kept by Spark from here on; with its column Spark would drop what it takes for late
     packed = packed.drop(PACKED_TIME)
     initial = _initial_state(job, query, groups)
