@@ -26,6 +26,7 @@ SENT = SCHEMA.with_metadata({LEAF: b"0"})  # by the only frame that there is
 WINDOWS: dict[str, dict[str, Any]] = {
     "slices": {"t": pn.tumbling(20), "s": pn.sliding(50, every=7)},
     "rows": {"c": pn.tumbling(pn.rows(5)), "x": pn.session(3)},
+    "early": {"c": pn.tumbling(pn.rows(5)), "t": pn.tumbling(20)},
     "counts": {"c": pn.tumbling(pn.rows(5))},
     "parts": {"t": pn.tumbling(20), "s": pn.sliding(50, every=7)},
 }
@@ -58,7 +59,9 @@ def query(windows: str, **more: Any) -> Any:
         graph, _ = GraphQuery.of(given._source)
         return replace(graph, times=(EventTime(1, 1, 0, 0),))
     plan = stream.window(**WINDOWS[windows]).agg(n="count(*)", m="median(v)", l="last(v)")._plan
-    return (PassedQuery if windows == "parts" else WindowQuery)(plan, used_columns(plan))
+    # rows are up to 110 ahead of the watermark that comes after them
+    early = EventTime(1, 1, 0, bound=110) if windows == "early" else None
+    return (PassedQuery if windows == "parts" else WindowQuery)(plan, used_columns(plan), early=early)
 
 
 def batch(rng: np.random.Generator, start: int, rows: int, keys: int = 7) -> pa.Table:
@@ -75,8 +78,10 @@ def do_step(
     head = state.head()
     packed = [] if rows is None else [to_bytes(part) for part in (rows.slice(0, 10), rows.slice(10))]
     op = state.operator(head)
-    given, before = state.step(head, op, watermark, packed, asked.rows(packed))
-    state.save(head, op, watermark, packed, before)
+    came = asked.rows(packed)
+    passed = asked.passed(watermark, came)
+    given, before = state.step(head, op, passed, packed, came)
+    state.save(head, op, passed, packed, before)
     return given.results
 
 
@@ -86,7 +91,7 @@ def _own_operators(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("free", [0, 1 << 18])
-@pytest.mark.parametrize("windows", ["slices", "rows", "operators", "parts"])
+@pytest.mark.parametrize("windows", ["slices", "rows", "early", "operators", "parts"])
 @pytest.mark.parametrize("seed", range(3))
 def test_failures_and_moves_change_nothing(windows: str, seed: int, free: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tasks that fail before or after they wrote, run twice, or land on workers that saw other batches."""
@@ -104,7 +109,8 @@ def test_failures_and_moves_change_nothing(windows: str, seed: int, free: int, m
         task = copy.deepcopy(store)
         found = do_step(task, asked, watermark, rows, workers[rng.integers(3)])
         store = task
-        expected = run(asked, plain, watermark, None if rows is None else asked.rows([to_bytes(rows)])).results
+        came = None if rows is None else asked.rows([to_bytes(rows)])
+        expected = run(plain, asked.passed(watermark, came), came).results
         assert [t.to_pylist() for t in found] == [t.to_pylist() for t in expected]
         if rng.random() < 0.1:
             workers[rng.integers(3)].clear()

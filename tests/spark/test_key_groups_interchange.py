@@ -86,7 +86,7 @@ def test_groups_become_one_operator_and_one_becomes_groups(seed: int, early: Eve
     groups: dict[int, Any] = {}
     for number in range(back + 3):
         table, reached = batch(rng, number), watermark(number)
-        expected += run(workers, plain, reached, table).results
+        expected += run(plain, workers.passed(reached, table), table).results
         if number == parts and seed % 5:
             blobs = [first.snapshot(key_groups=hash_groups(g, GROUPS)) for g in range(GROUPS)]
             groups = {g: workers.operator([blob]) for g, blob in enumerate(blobs)}
@@ -97,9 +97,10 @@ def test_groups_become_one_operator_and_one_becomes_groups(seed: int, early: Eve
             for g in range(GROUPS):
                 if g in came or (g in groups and groups[g].next_due() <= reached):
                     op = groups.setdefault(g, workers.operator())
-                    found += run(workers, op, reached, unpacked(came.get(g, []))).results
+                    mine = unpacked(came.get(g, []))
+                    found += run(op, workers.passed(reached, mine), mine).results
         else:
-            found += run(workers, first, reached, table).results
+            found += run(first, workers.passed(reached, table), table).results
     found.append(first.finish().table)
     expected.append(plain.finish().table)
     assert rows(found) == rows(expected)
@@ -119,7 +120,7 @@ def test_what_groups_have_not_given_yet_goes_along() -> None:
         expected.append(plain.push(table).table)
         ((group, packed),) = by_group(packing, table).items()
         groups[group] = workers.operator()
-        given += run(workers, groups[group], ALWAYS, unpacked(packed)).results
+        given += run(groups[group], workers.passed(ALWAYS, table), unpacked(packed)).results
     expected.append(plain.finish().table)
     assert [table.num_rows for table in given] == [1, 1]
     whole = asked.operator(restore=_aligned(groups, GROUPS, SCHEMA))

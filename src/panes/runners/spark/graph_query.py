@@ -25,6 +25,7 @@ from panes.runners.local.source import Source
 from panes.runners.spark.event_time import EventTime
 from panes.runners.spark.graph_merging import MergeNode, OperatorNode
 from panes.runners.spark.graph_nodes import FlowNode, Leaf, Node, QueryNode, TagNode
+from panes.runners.spark.group_operator import Passed
 from panes.runners.spark.packing import from_bytes
 from panes.slicing.checkpoint import identity
 from panes.slicing.operator import SliceOperator
@@ -129,8 +130,8 @@ class GraphQuery:
         tables = [from_bytes(data) for data in packed]
         return Rows([(int(t.schema.metadata[LEAF]), t) for t in tables]) if tables else None
 
-    def passes(self, watermark: int, rows: Rows | None) -> tuple[int, int]:
-        return watermark, ALWAYS
+    def passed(self, watermark: int, rows: Rows | None) -> Passed:
+        return Passed(watermark, ALWAYS)
 
     def operator(self, restore: Sequence[bytes] = ()) -> GraphOperator:
         from panes.runners.spark.graph_operator import GraphOperator

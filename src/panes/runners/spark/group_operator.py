@@ -12,9 +12,9 @@ them, and not a micro-batch later, and rows that waited for them leave the state
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -48,6 +48,13 @@ class Running(Protocol):
     def metrics(self) -> Mapping[str, Any]: ...
 
 
+class Passed(NamedTuple):
+    """How far event time has passed when the rows of a micro-batch come, and once they are there."""
+
+    before: int
+    after: int
+
+
 class Runnable(Protocol):
     """What is run in key groups: a query with windows, or a graph of operators."""
 
@@ -61,9 +68,7 @@ class Runnable(Protocol):
 
     def rows(self, packed: Sequence[bytes]) -> Any: ...
 
-    def passes(self, watermark: int, rows: Any) -> tuple[int, int]:
-        """How far event time has passed when the rows of a micro-batch with this watermark come, and once they are
-        there."""
+    def passed(self, watermark: int, rows: Any) -> Passed: ...
 
     def operator(self, restore: Sequence[bytes] = ()) -> Running: ...
 
@@ -96,18 +101,18 @@ class GroupQuery:
     def facts(self, groups: int) -> dict[str, Any]:
         """What must stay the same for a checkpoint to be of use."""
         order = {} if self.sequence is None else {"sequence": self.sequence}
-        early = {} if self.early is None else {"early": asdict(self.early)}
         known = identity(SliceOperator(self.spec))
-        return {"identity": known, "columns": list(self.columns), "key_groups": groups, **order, **early}
+        return {"identity": known, "columns": list(self.columns), "key_groups": groups, **order}
 
     def rows(self, packed: Sequence[bytes]) -> pa.Table | None:
         """The rows of packed values."""
         return unpacked(packed)
 
-    def passes(self, watermark: int, rows: pa.Table | None) -> tuple[int, int]:
+    def passed(self, watermark: int, rows: pa.Table | None) -> Passed:
+        """Where event time is in a micro-batch with this watermark and these rows."""
         if self.early is None or rows is None:
-            return watermark, ALWAYS
-        return watermark, self.early.watermark_after(rows[self.plan.stream.time])
+            return Passed(watermark, ALWAYS)
+        return Passed(watermark, self.early.watermark_after(rows[self.plan.stream.time]))
 
     def operator(self, restore: Sequence[bytes] = ()) -> SliceOperator:
         op = SliceOperator(self.spec)
@@ -118,8 +123,8 @@ class PassedQuery(GroupQuery):
     """A query over rows that come once the watermark has passed them, as those of `PassedTime` do: they are never late,
     and windows are given when all rows of a micro-batch are there."""
 
-    def passes(self, watermark: int, rows: pa.Table | None) -> tuple[int, int]:
-        return ALWAYS, watermark
+    def passed(self, watermark: int, rows: pa.Table | None) -> Passed:
+        return Passed(ALWAYS, watermark)
 
 
 def _as_is(table: pa.Table) -> pa.Table:
@@ -147,19 +152,16 @@ class Given:
     late: pa.Table
 
 
-def run(
-    query: Runnable, op: Running, watermark: int, rows: Any = None, *, before_rows: Callable[[], None] | None = None
-) -> Given:
-    """What one micro-batch does to a key group: event time reaches `watermark` and `rows` come, as the query reads
-    packed ones. The same steps from the same state always give the same results and the same state.
+def run(op: Running, passed: Passed, rows: Any = None, *, before_rows: Callable[[], None] | None = None) -> Given:
+    """What one micro-batch does to a key group: event time passes and `rows` come, as the query reads packed ones. The
+    same steps from the same state always give the same results and the same state.
 
     `before_rows` is called just before the rows come."""
-    before, after = query.passes(watermark, rows)
-    results = reach(op, before)
+    results = reach(op, passed.before)
     if before_rows is not None:
         before_rows()
     results += take(op, rows)
-    results += reach(op, after)
+    results += reach(op, passed.after)
     return Given(results, op.take_late())
 
 

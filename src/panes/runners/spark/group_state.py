@@ -20,7 +20,7 @@ from hashlib import blake2b
 from typing import Any
 
 from panes.errors import SnapshotMismatch
-from panes.runners.spark.group_operator import Given, Runnable, Running, run
+from panes.runners.spark.group_operator import Given, Passed, Runnable, Running, run
 from panes.runners.spark.state_map import HEAD, QUERY
 from panes.runners.spark.stored import (
     Entry,
@@ -73,7 +73,7 @@ class GroupState:
         return op
 
     def step(
-        self, head: Head, op: Running, watermark: int, packed: Sequence[bytes], rows: Any
+        self, head: Head, op: Running, passed: Passed, packed: Sequence[bytes], rows: Any
     ) -> tuple[Given, bytes | None]:
         """What a micro-batch gives, and what `save` may want of the moment before its rows."""
         before: list[bytes | None] = []
@@ -81,7 +81,7 @@ class GroupState:
         def look() -> None:
             before.append(self._before_rows(head, op, packed))
 
-        return run(self._query, op, watermark, rows, before_rows=look), before[0]
+        return run(op, passed, rows, before_rows=look), before[0]
 
     def _before_rows(self, head: Head, op: Running, packed: Sequence[bytes]) -> bytes | None:
         """A snapshot of the moment before the rows of a step, if one may be wanted and is cheap."""
@@ -92,17 +92,17 @@ class GroupState:
         return compressed(op.snapshot())
 
     def save(
-        self, head: Head, op: Running, watermark: int, packed: Sequence[bytes], before: bytes | None = None
+        self, head: Head, op: Running, passed: Passed, packed: Sequence[bytes], before: bytes | None = None
     ) -> None:
         """Write what a step has changed: the step itself, or a snapshot in place of all that is there."""
         rows = sum(map(len, packed))
         after = int(_bytes(op) * head.ratio)
         stamp = uuid.uuid4().hex
         if _has_room(head, rows, after) and rows <= max(after, _FREE):
-            self._add_step(head, stamp, watermark, packed)
+            self._add_step(head, stamp, passed, packed)
         elif before is not None and len(before) + rows < 1.5 * after:  # the rows are packed already
             self._replace(head, uuid.uuid4().hex, before)
-            self._add_step(head, stamp, watermark, packed)
+            self._add_step(head, stamp, passed, packed)
         else:
             snapshot = compressed(op.snapshot())
             head.ratio = len(snapshot) / max(_bytes(op), len(snapshot))
@@ -117,8 +117,8 @@ class GroupState:
         self._replace(head, uuid.uuid4().hex, compressed(snapshot))
         self._write_head(head)
 
-    def _add_step(self, head: Head, stamp: str, watermark: int, packed: Sequence[bytes]) -> None:
-        head.steps.append(Entry(stamp, watermark, self._write(head, packed)))
+    def _add_step(self, head: Head, stamp: str, passed: Passed, packed: Sequence[bytes]) -> None:
+        head.steps.append(Entry(stamp, passed, self._write(head, packed)))
         head.step_bytes += max(sum(map(len, packed)), _STEP)
 
     def _replace(self, head: Head, stamp: str, snapshot: bytes) -> None:

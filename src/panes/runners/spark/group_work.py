@@ -50,10 +50,11 @@ class GroupWork:
         watermark = self._time.watermark(int(timer_values.getCurrentWatermarkInMs()))
         op = self._state.operator(head)
         rows = self._query.rows(packed)
-        given, before = self._state.step(head, op, watermark, packed, rows)
+        passed = self._query.passed(watermark, rows)
+        given, before = self._state.step(head, op, passed, packed, rows)
         self._set_timer(head, op, watermark)
         written = self._state.written
-        self._state.save(head, op, watermark, packed, before)
+        self._state.save(head, op, passed, packed, before)
         return self._given(given, 0 if rows is None else rows.num_rows, op, self._state.written - written)
 
     def _set_timer(self, head: Head, op: Running, watermark: int) -> None:

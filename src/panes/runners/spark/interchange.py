@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from panes.errors import QueryError, SnapshotMismatch
 from panes.plan.query import QueryPlan
-from panes.runners.spark.event_time import EventTime
 from panes.runners.spark.group_operator import GroupQuery, reach
 from panes.runners.spark.packing import group_labels, hash_groups
 from panes.runners.spark.state_map import HEAD, KEY, QUERY, STATE, VALUE
@@ -47,8 +46,7 @@ def spark_snapshot(
     if not store:
         raise QueryError(f"checkpoint: there is no state of a Panes query in {checkpoint!s} yet")
     facts = json.loads(next(iter(store.values()))[QUERY])
-    groups, early = int(facts["key_groups"]), facts.get("early")
-    asked = GroupQuery(plan, tuple(facts["columns"]), facts.get("sequence"), EventTime(**early) if early else None)
+    groups, asked = int(facts["key_groups"]), GroupQuery(plan, tuple(facts["columns"]), facts.get("sequence"))
     if facts != asked.facts(groups):
         raise SnapshotMismatch(f"the checkpoint belongs to another query: {changed(facts, asked.facts(groups))}")
     group_of_label = {label: group for group, label in enumerate(group_labels(groups))}

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from panes.errors import SnapshotMismatch
-from panes.runners.spark.group_operator import Runnable, Running, run
+from panes.runners.spark.group_operator import Passed, Runnable, Running, run
 from panes.runners.spark.packing import from_bytes, to_bytes
 
 #: Pieces near this size are the cheapest to read and write.
@@ -39,15 +39,15 @@ class Run:
 
 @dataclass
 class Entry:
-    """One step since the snapshot: its stamp, the watermark that it reached, and where its rows are."""
+    """One step since the snapshot: its stamp, how far event time passed in it, and where its rows are."""
 
     stamp: str
-    watermark: int
+    passed: Passed
     rows: Run
 
     @classmethod
     def from_json(cls, facts: dict[str, Any]) -> Entry:
-        return cls(facts["stamp"], facts["watermark"], Run(**facts["rows"]))
+        return cls(facts["stamp"], Passed(*facts["passed"]), Run(**facts["rows"]))
 
 
 @dataclass
@@ -122,7 +122,7 @@ def restored(query: Runnable, head: Head, read: Callable[[Run], list[bytes]]) ->
 def redo(query: Runnable, op: Running, steps: Iterable[Entry], read: Callable[[Run], list[bytes]]) -> None:
     """Bring an operator up to date; what the steps give was given when they were done first."""
     for entry in steps:
-        run(query, op, entry.watermark, query.rows(read(entry.rows)))
+        run(op, entry.passed, query.rows(read(entry.rows)))
 
 
 def changed(then: dict[str, Any], now: dict[str, Any]) -> str:
