@@ -1,7 +1,6 @@
 """The same as in rivals.py, as Spark's own documentation teaches it: `transformWithState`, a row at a time.
 
-Plain Python with the state of a key in its variables. What is held is packed into bytes, since a list of rows in the
-state takes longer.
+Plain Python with the state of a key in its variables; rows that are held are packed into bytes, as there.
 """
 
 from __future__ import annotations

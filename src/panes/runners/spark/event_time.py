@@ -26,7 +26,6 @@ EVENT_TIME = "panes_event_time"
 #: Stand-in timestamps lie around this many milliseconds; integers beyond +- this are held to the edge.
 SHIFT = 2**51
 _NANOS_PER_MILLI = 1_000_000
-_MICROS_PER_MILLI = 1000
 
 
 @dataclass(frozen=True)
@@ -65,18 +64,22 @@ class EventTime:
 
     def reached(self, times: pa.ChunkedArray) -> int | None:
         """The latest of these times of rows, in microseconds of Spark's event time; None if there is none."""
+        millis = self._latest(times)
+        return None if millis is None else millis * 1000
+
+    def watermark_after(self, times: pa.ChunkedArray) -> int:
+        """The tick that Spark's watermark would stand for after rows of these times alone."""
+        millis = self._latest(times)
+        return ALWAYS if millis is None else self.watermark(millis - self.bound)
+
+    def _latest(self, times: pa.ChunkedArray) -> int | None:
         latest = pc.max(times)
         if not latest.is_valid:
             return None
         millis = (latest.value if pa.types.is_timestamp(times.type) else latest.as_py()) * self.up // self.down
         if self.shift:
             millis = max(-SHIFT, min(SHIFT, millis)) + self.shift
-        return int(millis) * _MICROS_PER_MILLI
-
-    def watermark_after(self, times: pa.ChunkedArray) -> int:
-        """The tick that Spark's watermark would stand for after rows of these times alone."""
-        latest = self.reached(times)
-        return ALWAYS if latest is None else self.watermark(latest // _MICROS_PER_MILLI - self.bound)
+        return int(millis)
 
     def with_watermark(self, frame: DataFrame, stream: StreamPlan) -> DataFrame:
         """The frame with its event time marked for Spark."""
@@ -109,12 +112,10 @@ class EventTime:
         return time.cast("timestamp")
 
 
-def _has_watermark(frame: DataFrame) -> bool:
-    analyzed = getattr(frame, "_jdf", None)
-    if analyzed is None:  # Spark Connect knows what was asked for, not yet what it becomes
-        plan: Any = getattr(frame, "_plan")  # noqa: B009
-        return "WithWatermark" in plan.print()
-    return "EventTimeWatermark" in analyzed.queryExecution().analyzed().toString()
+def _has_watermark(frame: Any) -> bool:
+    if hasattr(frame, "_jdf"):
+        return "EventTimeWatermark" in frame._jdf.queryExecution().analyzed().toString()
+    return "WithWatermark" in frame._plan.print()  # Spark Connect: what was asked for, before it is analyzed
 
 
 @dataclass(frozen=True)
