@@ -34,7 +34,7 @@ def bench(
 ) -> None:
     """Measure Panes on Spark against Spark itself, interleaved in one session."""
     import panes as pn
-    from bench.spark import latency, rivals, row_rivals, speed, state
+    from bench.spark import latency, live, rivals, row_rivals, speed, state
     from bench.spark.lab import SparkLab
 
     workloads = (*speed.WORKLOADS, *state.WORKLOADS, *latency.WORKLOADS)
@@ -56,7 +56,7 @@ def bench(
                 print(f"{time.perf_counter() - began:5.0f} s  {text}", file=sys.stderr, flush=True)
 
         spark = pn.spark(cores=cores, memory=memory)
-        for module in (rivals, row_rivals):
+        for module in (live, rivals, row_rivals):
             _send_by_value(module)
         for workload in workloads:
             if only and workload.name not in only:

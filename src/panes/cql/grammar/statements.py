@@ -95,6 +95,8 @@ class Statements(Queries):
 
     def _create_schema(self) -> CreateSchema:
         name = self.name("a name for the schema")
+        if self.at("EXTENDS") and self._next and self._next.text.upper() != "EXTENDS":
+            self.fail("expected columns before EXTENDS", "write CREATE SCHEMA name (column type, ...) EXTENDS parent")
         definition = self._schema()
         return CreateSchema(name, definition, self.name("a schema") if self.take("EXTENDS") else None)
 
