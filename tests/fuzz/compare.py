@@ -61,6 +61,8 @@ def show(identity: tuple[Any, ...]) -> str:
 
 #: label -> whether a window of it began before the label was added, so that there may be no or an old answer
 Began = dict[str, Callable[[Result], bool]]
+#: what the oracle gave last for windows that began before their label was added
+Known = dict[tuple[Any, ...], tuple[Any, ...]]
 
 
 def split_added(results: list[Result], early: Began) -> tuple[list[Result], list[Result]]:
@@ -74,10 +76,11 @@ def split_added(results: list[Result], early: Began) -> tuple[list[Result], list
     )
 
 
-def wrong_early(early: list[Result], want_early: list[Result], oracle: Oracle) -> str | None:
-    """A warm start may give windows that began earlier, but only with all their rows."""
+def wrong_early(early: list[Result], want_early: list[Result], known: Known, oracle: Oracle) -> str | None:
+    """A warm start may give windows that began earlier, but only with all their rows at some moment of the step."""
     for r in early:
-        right = [w.values for w in want_early if w[:6] == r[:6]]
+        right = [known[r[:6]]] if r[:6] in known else []
+        right += [w.values for w in want_early if w[:6] == r[:6]]
         held = oracle.due(r.key, r.window).get((r.start, r.end, r.lo, r.hi))
         if held is not None:
             right.append(oracle.values(held))

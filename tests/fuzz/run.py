@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.fuzz.compare import Began, difference, ledger_difference, split_added, wrong_early
+from tests.fuzz.compare import Began, Known, difference, ledger_difference, split_added, wrong_early
 from tests.fuzz.engine import Engine
 from tests.fuzz.faults import exception_text
 from tests.fuzz.programs import Program
@@ -43,6 +43,7 @@ def check(program: Program) -> str | None:
     oracle = oracle_of(program)
     engine = Engine(program)
     early: Began = {}
+    known: Known = {}
     for number, step in enumerate(program.steps):
         name = step[0]
         if name == "add":
@@ -55,9 +56,10 @@ def check(program: Program) -> str | None:
         else:
             want, want_early = split_added(getattr(oracle, name)(*step[1:]), early)
             got, got_early = split_added(getattr(engine, name)(*step[1:]), early)
-            wrong = difference(want, got, program.aggregates) or wrong_early(got_early, want_early, oracle)
+            wrong = difference(want, got, program.aggregates) or wrong_early(got_early, want_early, known, oracle)
             if wrong:
                 return f"step {number} ({name}): {wrong}"
+            known |= {r[:6]: r.values for r in want_early}
     if program.steps and program.steps[-1][0] == "finish":
         return ledger_difference(oracle, *engine.account())
     return None

@@ -20,6 +20,18 @@ def test_a_measure_that_goes_back_is_on_the_ledger_for_the_whole_query() -> None
     assert sorted(late(result)) == [(3, "measure went back"), (4, "null measure")]
 
 
+@pytest.mark.parametrize("last", [2, 0], ids=["in time", "late"])
+def test_of_two_reasons_the_missing_value_is_named(last: int) -> None:
+    """Whether a row comes in time or late: one measure went back, the other is null."""
+    rows = [{"ts": 0, "km": 5, "kwh": 1}, {"ts": 1, "km": 9, "kwh": 2}, {"ts": last, "km": 4, "kwh": None}]
+    windows = {"leg": pn.tumbling(5, on="km"), "load": pn.tumbling(5, on="kwh")}
+    operator = query(rows, windows, COUNT, lateness=10).operator()
+    for row in rows:
+        operator.push([row])
+    operator.finish()
+    assert operator.late["reason"].to_pylist() == ["null measure"]
+
+
 def test_a_measure_that_stands_still_is_fine() -> None:
     rows = [{"ts": t, "km": 7} for t in range(5)]
     assert picked(query(rows, {"leg": pn.tumbling(5, on="km")}, COUNT).rows(), ["window_from", "n"]) == [(5, 5)]

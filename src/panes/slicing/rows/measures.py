@@ -17,6 +17,8 @@ Array = np.ndarray
 NULL = "null measure"
 OUT_OF_RANGE = "measure out of range"
 BACK = "measure went back"
+#: Why a row is turned away; with several measures there may be several reasons, and the first of these counts.
+REASONS = (NULL, OUT_OF_RANGE, BACK)
 
 Limits = Mapping[str, tuple[float, float]]
 
@@ -62,8 +64,7 @@ def broken(rows: Rows, dimensions: Mapping[str, np.dtype], limits: Limits, keys:
         if not len(first):
             break
         back[first] = True
-    found_rows = ((missing, NULL), (outside & ~missing, OUT_OF_RANGE), (back, BACK))
-    return [(mask, reason) for mask, reason in found_rows if mask.any()]
+    return [(mask, reason) for mask, reason in zip((missing, outside & ~missing, back), REASONS) if mask.any()]
 
 
 def _behind(slots: Array, values: Array, last: Array) -> Array:

@@ -19,7 +19,7 @@ from panes.errors import QueryError
 from panes.slicing.lane import Agg, Query, Results, Rows
 from panes.slicing.rows.due import Due
 from panes.slicing.rows.given import Given, diff
-from panes.slicing.rows.measures import BACK, NULL, OUT_OF_RANGE, broken
+from panes.slicing.rows.measures import BACK, NULL, OUT_OF_RANGE, REASONS, broken
 from panes.slicing.rows.ordered import Found, OrderedSlicer
 from panes.slicing.rows.reorder import ReorderBuffer, in_time_order
 from panes.windows.base import ALWAYS, NEVER
@@ -126,21 +126,25 @@ class RowLane:
         return diff(self.given, slot, position, found, self.live.aggs)
 
     def _breaks_measure(self, rows: Rows, at: int, part: OrderedSlicer) -> bool:
+        """Whether the row `at` is turned away; of several reasons, one per measure, the first of `REASONS` counts."""
+        found = set()
         for d, name in enumerate(self.live.dimensions, start=1):
             if name not in self.live.columns:
                 continue
             column = rows.columns[name]
             values = column.values
             value = values[at]
-            null = (column.valid is not None and not column.valid[at]) or value != value
             low, high = self.live.limits[name]
             before = values[at - 1] if at else part.keys.last[d][0]
             after = values[at + 1] if at + 1 < len(rows) else value
-            if null or not low <= value < high or not before <= value <= after:
-                reason = NULL if null else OUT_OF_RANGE if not low <= value < high else BACK
-                self.rejected.append((rows.seq[at : at + 1], reason))
-                return True
-        return False
+            if (column.valid is not None and not column.valid[at]) or value != value:
+                found.add(NULL)
+            elif not low <= value < high:
+                found.add(OUT_OF_RANGE)
+            elif not before <= value <= after:
+                found.add(BACK)
+        self.rejected += [(rows.seq[at : at + 1], reason) for reason in REASONS if reason in found][:1]
+        return bool(found)
 
     def finish(self) -> Results:
         """End of stream: everything that the end makes due."""
