@@ -6,10 +6,8 @@ was started. That is up to a second of waiting which has nothing to do with what
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +15,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from bench.spark.data import SCHEMA
+from panes.runners.spark.sources.folders import Rows, shares
+from panes.runners.spark.sources.register import register
 
 _KEYS = 1000
 _PARTITIONS = 2
@@ -24,7 +24,7 @@ _PARTITIONS = 2
 
 def live(spark: Any, rows_per_s: int, began: float) -> Any:
     """Events from the second `began` of the clock on, each with the time at which it comes."""
-    spark.dataSource.register(LiveEvents)
+    register(spark, LiveEvents)
     reader = spark.readStream.format(LiveEvents.name())
     return reader.option("rows_per_s", str(rows_per_s)).option("began", repr(began)).load()
 
@@ -41,12 +41,6 @@ class LiveEvents(DataSource):
         return _Reader(int(self.options["rows_per_s"]), float(self.options["began"]))
 
 
-@dataclass
-class _Numbers(InputPartition):
-    first: int
-    end: int
-
-
 class _Reader(DataSourceStreamReader):
     def __init__(self, rows_per_s: int, began: float) -> None:
         self._rows_per_s = rows_per_s
@@ -59,11 +53,10 @@ class _Reader(DataSourceStreamReader):
         return {"row": max(start["row"], int((time.time() - self._began) * self._rows_per_s))}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        edges = np.linspace(start["row"], end["row"], _PARTITIONS + 1).astype(int).tolist()
-        return [_Numbers(first, last) for first, last in itertools.pairwise(edges) if first < last]
+        return shares(start["row"], end["row"], _PARTITIONS)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, _Numbers)
+        assert isinstance(partition, Rows)
         numbers = np.arange(partition.first, partition.end)
         times = int(self._began * 1e6) + numbers * 1_000_000 // self._rows_per_s
         yield pa.RecordBatch.from_arrays(
