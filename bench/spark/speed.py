@@ -79,17 +79,17 @@ def _many(lab: SparkLab) -> None:
 
 def _per_key(lab: SparkLab, name: str, window: Any, rival: Any, by_rows: Any, keys: int, least: float) -> None:
     rows = lab.rows(10_000_000, 400_000)
-    folder = Events(rows, keys=keys, files=5).folder()
+    folder = Events(rows, keys=keys, files=2).folder()
     # rivals take minutes for all rows: one file, or fewer keys with as many rows per key and call
-    share = 2 if keys < 100_000 else 10
-    few = Events(rows // 5 // share, keys=keys // share, files=1).folder()
+    share = 5 if keys < 100_000 else 20
+    few = Events(rows // 2 // share, keys=keys // share, files=1).folder()
     by_key: dict[str, Any] = {"files": 1} if keys < 100_000 else {"folder": few}
     cases = [
         Case(ENGINE, panes({"w": window}, MEDIAN), goal=Goal(rows_per_s=least)),
         Case(PER_KEY, rival, **by_key),
         Case(BY_ROW, by_rows, folder=few),
     ]
-    lab.compare(folder, cases, params={"windows": name, "keys": keys, "rows per batch": rows // 5}, per_batch=1)
+    lab.compare(folder, cases, params={"windows": name, "keys": keys, "rows per batch": rows // 2}, per_batch=1)
 
 
 def _small_batches(lab: SparkLab, name: str, window: Any, rival: Any, by_rows: Any, keys: int) -> None:
