@@ -18,6 +18,7 @@ import panes as pn
 from panes.errors import QueryError
 from panes.runners.spark import check
 from panes.runners.spark.check import SparkSettingWarning, check_session
+from panes.runners.spark.home import installed_home, spark_home
 from panes.runners.spark.java import Java, class_archive_options, find_java
 from panes.runners.spark.session import CHANGELOG, LOG, ROCKSDB, SHUFFLE_PARTITIONS, STATE_STORE
 from panes.testing import micro_batches
@@ -190,6 +191,47 @@ def test_without_a_place_to_write_there_is_no_archive(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "jars").mkdir()
     assert class_archive_options(Java(tmp_path, "17"), tmp_path, "4.3.0", folder=tmp_path / "file" / "no") == []
+
+
+# The folder that Spark is started from
+
+
+def test_workers_import_pyspark_as_it_is_installed(spark: Any) -> None:
+    def where(rows: Any) -> Any:
+        import pyspark
+
+        for frame in rows:
+            yield frame.assign(place=pyspark.__file__)
+
+    (row,) = spark.range(1, numPartitions=1).mapInPandas(where, "id long, place string").collect()
+    assert ".zip" not in row.place
+
+
+def test_the_folder_has_the_programs_of_spark_and_no_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    for _ in range(2):
+        home = installed_home(sys.executable, folder=tmp_path)
+        assert home.parent == tmp_path
+        assert (home / "bin" / "spark-submit").is_file()
+        assert list((home / "jars").glob("spark-core*.jar"))
+        assert {path.name for path in home.iterdir()} == {"bin", "jars"}
+        # as if the environment had been removed and made again
+        (home / "bin").unlink()
+        (home / "bin").symlink_to(tmp_path / "gone")
+
+
+def test_other_pythons_and_homes_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    (tmp_path / "file").write_text("")
+    own = installed_home(None, folder=tmp_path)
+    assert own.parent != tmp_path
+    assert installed_home(sys.executable, "python3", folder=tmp_path) == own
+    assert installed_home(sys.executable, folder=tmp_path / "file" / "no") == own
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path / "theirs"))
+    assert installed_home(sys.executable, folder=tmp_path) == tmp_path / "theirs"
+    with spark_home(tmp_path / "ours"):
+        assert os.environ["SPARK_HOME"] == str(tmp_path / "ours")
+    assert os.environ["SPARK_HOME"] == str(tmp_path / "theirs")
 
 
 # Sessions that users bring

@@ -86,7 +86,7 @@ def _version(program: Path) -> str:
 
 def class_archive_options(java: Java, spark_home: Path, spark_version: str, *, folder: Path | None = None) -> list[str]:
     """Options for the JVM: use the archive of classes if there is one, else write it at the end."""
-    archive = (folder or _cache_folder()) / f"{_archive_name(java, spark_home, spark_version)}.jsa"
+    archive = (folder or cache_folder()) / f"{_archive_name(java, spark_home, spark_version)}.jsa"
     try:
         archive.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         _adopt(archive)
@@ -99,14 +99,14 @@ def class_archive_options(java: Java, spark_home: Path, spark_version: str, *, f
     return []
 
 
-def _cache_folder() -> Path:
+def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "panes"
 
 
 def _archive_name(java: Java, spark_home: Path, spark_version: str) -> str:
-    """The JVM refuses an archive if any jar has changed, so what stands for the jars is part of the name."""
+    """The JVM refuses an archive if any jar, or the way to it, has changed, so these are part of the name."""
     jars = spark_home / "jars"
-    seen = [str(java.program.resolve()), str(jars.resolve())]
+    seen = [str(java.program.resolve()), str(jars), str(jars.resolve())]
     seen += [str(p.stat().st_mtime_ns) for p in sorted(jars.glob("spark-core*.jar"))]
     return f"spark-{spark_version}-java-{java.version}-{hashlib.sha256('|'.join(seen).encode()).hexdigest()[:12]}"
 

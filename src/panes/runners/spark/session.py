@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from panes.errors import QueryError
+from panes.runners.spark.home import installed_home, spark_home
 from panes.runners.spark.java import class_archive_options, find_java
 
 if TYPE_CHECKING:
@@ -81,6 +82,9 @@ def _settings(cores: int, memory: str, ui: bool) -> dict[str, str]:
         # a hash of every byte sent between tasks, for workers that fail and are done again elsewhere: here are none
         "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
         "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
+        # every micro-batch asks for its compiled code by its text; with Spark's 100 entries, which a few streams use
+        # up, it is compiled again, and slow until Java has optimised it again
+        "spark.sql.codegen.cache.maxEntries": "1000",
         # the other way to write a checkpoint starts a process per file, to see whether it is a link
         "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
         SHUFFLE_PARTITIONS: str(cores),
@@ -134,11 +138,10 @@ def _start(master: str, settings: dict[str, str], quick: bool, log: str | os.Pat
 def _start_java(conf: SparkConf, quick: bool, log: str | os.PathLike[str] | None) -> SparkContext:
     import pyspark
     from pyspark import SparkContext
-    from pyspark.find_spark_home import _find_spark_home
     from pyspark.java_gateway import launch_gateway
 
-    java = find_java()
-    options = class_archive_options(java, Path(_find_spark_home()), pyspark.__version__)
+    java, home = find_java(), installed_home(conf.get("spark.pyspark.python"), os.environ.get("PYSPARK_PYTHON"))
+    options = class_archive_options(java, home, pyspark.__version__)
     options += _QUICK if quick else []
     conf.set(_JAVA_OPTIONS, " ".join([*map(_quoted, options), conf.get(_JAVA_OPTIONS, "") or ""]).strip())
     path = _log_file(log)
@@ -146,7 +149,8 @@ def _start_java(conf: SparkConf, quick: bool, log: str | os.PathLike[str] | None
     with path.open("ab") as file:
         # Java, Spark and its workers write to stderr whatever the log level; errors also come as exceptions
         try:
-            gateway = launch_gateway(conf, {"stdout": file, "stderr": file})
+            with spark_home(home):
+                gateway = launch_gateway(conf, {"stdout": file, "stderr": file})
         except Exception as error:
             said = path.read_text(errors="replace").strip()[-2000:]
             raise QueryError(f"Spark did not start with Java {java.version} ({java.program}): {said}") from error

@@ -77,6 +77,6 @@ class StreamCells:
         """The last edge of a window at or before a time; null if there is none."""
         from pyspark.sql import functions as F
 
-        edges = [time - F.pmod(time - F.lit(r.phase), F.lit(r.step)) for r in self.rhythms]
-        edges += [F.when(time >= F.lit(at), F.lit(at)) for at in self.points]
-        return edges[0] if len(edges) == 1 else F.greatest(*edges)
+        since = [F.pmod(time - F.lit(r.phase), F.lit(r.step)) for r in self.rhythms]
+        since += [F.when(time >= F.lit(at), time - F.lit(at)) for at in self.points]
+        return time - (since[0] if len(since) == 1 else F.least(*since))
