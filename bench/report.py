@@ -18,6 +18,9 @@ from rich.table import Table
 from bench.contenders import ENGINE
 from bench.harness import RATE, SUM_PASS, Goal, Options, Point, Workload
 
+#: Values that differ by more are drawn on a logarithmic axis.
+_FAR_APART = 20
+
 
 def figure(value: float, metric: str) -> str:
     """A number in the shape that suits its metric."""
@@ -155,12 +158,12 @@ def plot(workload: Workload, points: list[Point], folder: Path) -> Path | None:
     metrics = list(dict.fromkeys(p.metric for p in points))
     if not metrics:
         return None
-    drawn, panels = pyplot.subplots(1, len(metrics), figsize=(7 * len(metrics), 4.5), squeeze=False)
+    size = (7.5 * len(metrics), 4.5)
+    drawn, panels = pyplot.subplots(1, len(metrics), figsize=size, squeeze=False, layout="constrained")
     for panel, metric in zip(panels[0], metrics):
         chosen = [p for p in points if p.metric == metric and p.value > 0]
         (_lines if workload.x else _bars)(panel, workload, chosen)
         panel.set_title(f"{workload.name}: {metric}")
-    drawn.tight_layout()
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{workload.name}.png"
     drawn.savefig(path, dpi=110)
@@ -183,7 +186,9 @@ def _lines(panel: Any, workload: Workload, points: list[Point]) -> None:
         panel.plot(*zip(*line), marker="o", label=label, linewidth=2.5 if heavy else 1)
     if numeric and min((x for line in series.values() for x, _ in line), default=0) > 0:
         panel.set_xscale("log")
+        _plain_numbers(panel.xaxis)
     panel.set_yscale("log")
+    _plain_numbers(panel.yaxis)
     panel.set_xlabel(workload.x)
     if series:
         panel.legend(fontsize=7)
@@ -191,10 +196,38 @@ def _lines(panel: Any, workload: Workload, points: list[Point]) -> None:
 
 
 def _bars(panel: Any, workload: Workload, points: list[Point]) -> None:
-    labels = [", ".join([p.contender, *map(str, p.params.values())]) for p in points]
-    colours = ["tab:orange" if p.contender == ENGINE else "tab:blue" for p in points]
-    panel.barh(range(len(points)), [p.value for p in points], color=colours)
-    panel.set_yticks(range(len(points)), labels, fontsize=7)
+    labels = [", ".join([p.contender, *(_said(k, v) for k, v in p.params.items())]) for p in points]
+    if not points:
+        return
+    colours = ["tab:orange" if p.contender.startswith(ENGINE) else "tab:blue" for p in points]
+    places, values = range(len(points)), [p.value for p in points]
+    if max(values) < _FAR_APART * min(values):
+        panel.barh(places, values, color=colours)
+        panel.set_xlim(0, max(values) * 1.25)  # room for the numbers
+    else:  # a bar has no length on an axis without zero
+        panel.scatter(values, places, color=colours, s=70)
+        panel.set_xscale("log")
+        panel.set_xlim(min(values) / 2, max(values) * 6)
+    _plain_numbers(panel.xaxis)
+    for place, point in zip(places, points):
+        said = figure(point.value, point.metric)
+        panel.annotate(said, (point.value, place), xytext=(7, -3), textcoords="offset points", fontsize=7)
+    panel.set_yticks(places, labels, fontsize=7)
     panel.invert_yaxis()
-    panel.set_xscale("log")
     panel.grid(alpha=0.3, axis="x")
+
+
+def _said(name: str, value: Any) -> str:
+    return f"{value:,} {name}" if isinstance(value, (int, float)) else str(value)
+
+
+def _plain_numbers(axis: Any) -> None:
+    """0.2 and 1,000,000, not powers of ten; on a logarithmic axis 1, 2 and 5 of each decade if these are few."""
+    from matplotlib import ticker
+
+    if axis.get_scale() == "log":
+        low, high = axis.get_view_interval()
+        axis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,), numticks=12))
+        axis.set_minor_formatter(ticker.NullFormatter())
+    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    axis.set_tick_params(labelsize=7)

@@ -93,11 +93,10 @@ def _save_csv(points: list[Point], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["workload", "params", "contender", "metric", "value", "rows", "cpu_s_per_million_rows"])
+        writer.writerow(["workload", "params", "contender", "metric", "value", "rows"])
         for p in points:
             params = "; ".join(f"{k}={v}" for k, v in p.params.items())
-            extra = [p.extra.get("rows", ""), p.extra.get("cpu_per_million", "")]
-            writer.writerow([p.workload, params, p.contender, p.metric, p.value, *extra])
+            writer.writerow([p.workload, params, p.contender, p.metric, p.value, p.extra.get("rows", "")])
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from bench.spark.processes import cpu_seconds
 
 #: Builds results from the events.
 Build = Callable[[Any], Any]
-CPU = "CPU seconds"
+CPU = "CPU s per million rows"
 
 
 @dataclass(frozen=True)
@@ -112,10 +112,9 @@ class SparkLab(Lab):
             params=params,
             goal=case.goal,
             spread=max(rates) / min(rates),
-            cpu_per_million=cpu / rows * 1e6,
             **facts,
         )
-        self.record(case.name, CPU, cpu, params=params, **facts)
+        self.record(case.name, CPU, cpu / rows * 1e6, params=params, **facts)
 
 
 def _files(folder: Path) -> list[Path]:
