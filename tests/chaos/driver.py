@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 import panes as pn
-from tests.chaos.job import KEY_GROUPS, SINKS, SPARK_SCHEMA, query
+from tests.chaos.job import KEY_GROUPS, SEQUENCE, SINKS, SPARK_SCHEMA, query
 
 
 def main(data: str, place: Path) -> None:
@@ -25,7 +25,7 @@ def main(data: str, place: Path) -> None:
 
 def start(spark: Any, data: str, place: Path, sink: str) -> Any:
     rows = spark.readStream.schema(SPARK_SCHEMA).option("maxFilesPerTrigger", 1).parquet(data)
-    results = query(rows).to_spark(late=True, key_groups=KEY_GROUPS)
+    results = query(rows).to_spark(late=True, key_groups=KEY_GROUPS, sequence=SEQUENCE)
     writer = results.writeStream.option("checkpointLocation", str(place / sink / "checkpoint"))
     out = place / sink / "out"
     if sink == "files":

@@ -17,8 +17,12 @@ import pyarrow.parquet as pq
 import panes as pn
 from panes.query import Query
 
-SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64()), ("s", pa.string())])
-SPARK_SCHEMA = "ts timestamp, k bigint, v bigint, s string"
+SCHEMA = pa.schema(
+    [("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64()), ("s", pa.string()), ("seq", pa.int64())]
+)
+SPARK_SCHEMA = "ts timestamp, k bigint, v bigint, s string, seq bigint"
+#: Numbers rows in the order of files. Spark reads the larger of two files in a micro-batch first, whatever their times.
+SEQUENCE = "seq"
 KEY_GROUPS = 16
 BOUND_MS = 20
 SINKS = ("files", "foreach")
@@ -60,6 +64,7 @@ class Job:
                 pa.array((rng.integers(0, 40, self.rows) + number // 4).astype(np.int64)),
                 pa.array(rng.integers(-1000, 1000, self.rows)),
                 pa.array(np.array(["a", "b", "cc", None], dtype=object)[rng.integers(0, 4, self.rows)], pa.string()),
+                pa.array(number * self.rows + np.arange(self.rows)),
             ]
             yield pa.Table.from_arrays(columns, schema=SCHEMA)
 
