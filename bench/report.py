@@ -196,9 +196,9 @@ def _lines(panel: Any, workload: Workload, points: list[Point]) -> None:
 
 
 def _bars(panel: Any, workload: Workload, points: list[Point]) -> None:
-    labels = [", ".join([p.contender, *(_said(k, v) for k, v in p.params.items())]) for p in points]
     if not points:
         return
+    labels = [", ".join([p.contender, *(_said(k, v) for k, v in p.params.items())]) for p in points]
     colours = ["tab:orange" if p.contender.startswith(ENGINE) else "tab:blue" for p in points]
     places, values = range(len(points)), [p.value for p in points]
     if max(values) < _FAR_APART * min(values):

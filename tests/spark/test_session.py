@@ -196,6 +196,7 @@ def test_without_a_place_to_write_there_is_no_archive(tmp_path: Path) -> None:
 # The folder that Spark is started from
 
 
+@pytest.mark.skipif("SPARK_HOME" in os.environ, reason="SPARK_HOME is set, and left alone")
 def test_workers_import_pyspark_as_it_is_installed(spark: Any) -> None:
     def where(rows: Any) -> Any:
         import pyspark
