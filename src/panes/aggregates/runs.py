@@ -113,7 +113,7 @@ def merged(runs: Runs, offsets: Array) -> Runs:
 def _sorted_segments(values: Array, offsets: Array) -> Array:
     """Each segment sorted; may reuse the memory of `values`."""
     n = len(offsets) - 1
-    if values.dtype.kind == "O" or n <= max(8, len(values) // 256):
+    if values.dtype.kind == "O" or n <= max(8, len(values) // 8):  # NumPy sorts values many times faster than indexes
         bounds = offsets.tolist()
         for start, stop in pairwise(bounds):
             values[start:stop].sort()

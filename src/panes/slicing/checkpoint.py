@@ -16,7 +16,9 @@ from panes.errors import QueryError, SnapshotMismatch
 from panes.slicing.keys import KEY_GROUPS, KeyDirectory
 from panes.slicing.rows import row_lane_state
 from panes.slicing.rows.row_lane import RowLane
+from panes.slicing.spec import OperatorSpec
 from panes.state.snapshot import pack, unpack
+from panes.windows.base import Bound, Window
 from panes.windows.codec import window_from_json, window_to_json
 
 if TYPE_CHECKING:
@@ -50,9 +52,9 @@ def snapshot(op: SliceOperator, key_groups: range | None = None) -> bytes:
     raw = _raw_of(op, groups)
     if raw is not None:
         tables["raw"] = raw
-    specs = [window_to_json(op._windows[q.label]) for q in op._queries]
+    specs = _written(op)
     facts = {
-        "identity": identity(op),
+        "identity": op.spec.whole_identity,
         "watermark": op.watermark,
         "seq": op._seq,
         "next_number": op._next_number,
@@ -75,7 +77,7 @@ def restore(op: SliceOperator, blobs: Sequence[bytes]) -> None:
     facts = parts[0][0]
     _check_same_query(op, facts)
     _check_parts([f for f, _ in parts])
-    op._resume(facts, {label: window_from_json(w) for label, _, w in facts["windows"]})
+    op._resume(facts, _windows(op.spec, facts))
     for part, tables in parts:
         slot_map = np.zeros(1, np.int64) if op._keys is None else op._keys.load(tables["keys"])
         for i, lane in enumerate(op._lanes):
@@ -103,10 +105,26 @@ def _has_pickles(op: SliceOperator, tables: dict[str, pa.Table]) -> bool:
     return user_cells or any(n.endswith(row_lane_state.PICKLED) for n in names)
 
 
-def identity(op: SliceOperator) -> dict[str, Any]:
-    """What makes a query this query: windows as declared (those added later are state), and all else."""
-    declared = {label: repr(window) for label, window in op.spec.windows}
-    return {**op.spec.identity, "windows": declared}
+def _written(op: SliceOperator) -> list[dict[str, Any]]:
+    """The windows of now; those declared have been written before, as a rule."""
+    declared, known = dict(op.spec.windows), op.spec.written_windows
+    return [
+        known[label] if label in known and window is declared[label] else window_to_json(window)
+        for label, window in ((q.label, op._windows[q.label]) for q in op._queries)
+    ]
+
+
+def _windows(spec: OperatorSpec, facts: dict[str, Any]) -> dict[str, tuple[Window, Bound]]:
+    """The windows of a snapshot; those declared are bound already."""
+    declared, known = dict(spec.windows), spec.written_windows
+    found = {}
+    for label, _, written in facts["windows"]:
+        if written == known.get(label):
+            found[label] = declared[label], spec.bound_windows[label]
+        else:
+            window = window_from_json(written)
+            found[label] = window, window.bind(spec.domain)
+    return found
 
 
 def _lane_facts(lane: Any) -> dict[str, Any]:
@@ -138,7 +156,7 @@ def _raw_of(op: SliceOperator, groups: range) -> pa.Table | None:
 
 
 def _check_same_query(op: SliceOperator, facts: dict[str, Any]) -> None:
-    theirs, ours = facts["identity"], identity(op)
+    theirs, ours = facts["identity"], op.spec.whole_identity
     changed = [n for n in sorted({*theirs, *ours}) if theirs.get(n) != ours.get(n)]
     if changed:
         said = "; ".join(f"{n} was {theirs.get(n)!r}, is {ours.get(n)!r}" for n in changed)

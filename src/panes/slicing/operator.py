@@ -42,7 +42,7 @@ class SliceOperator:
         self.spec = spec
         self.watermark: int = ALWAYS
         self._queries = tuple(
-            Query(label, number, window.bind(spec.domain)) for number, (label, window) in enumerate(spec.windows)
+            Query(label, number, bound) for number, (label, bound) in enumerate(spec.bound_windows.items())
         )
         self._windows = dict(spec.windows)
         self._next_number = len(self._queries)
@@ -317,15 +317,13 @@ class SliceOperator:
         self._plan_changed()
         return self
 
-    def _resume(self, facts: Mapping[str, Any], windows: Mapping[str, Window]) -> None:
+    def _resume(self, facts: Mapping[str, Any], windows: Mapping[str, tuple[Window, Bound]]) -> None:
         """Be where a snapshot was taken, with lanes still empty."""
         self.watermark, self._seq = facts["watermark"], facts["seq"]
         self._next_number, self._finished = facts["next_number"], facts["finished"]
         self._idle_keys = IdleKeys(facts["keys_used"])
-        self._windows = dict(windows)
-        self._queries = tuple(
-            Query(label, number, windows[label].bind(self.spec.domain)) for label, number, _ in facts["windows"]
-        )
+        self._windows = {label: window for label, (window, _) in windows.items()}
+        self._queries = tuple(Query(label, number, windows[label][1]) for label, number, _ in facts["windows"])
         self._expressions = self.spec.expressions.including(_wanted(self._queries, self.spec))
         by_number = {q.number: q for q in self._queries}
         self._lanes = [
@@ -345,7 +343,8 @@ class SliceOperator:
 
     @property
     def metrics(self) -> dict[str, Any]:
-        """Rows in, used and late (by reason), results, slices, combines, keys and bytes of state, watermark."""
+        """Rows in, used and late (by reason), results, slices, combines, keys, bytes of state (filled: without room
+        for more), watermark."""
         self._settle()
         lanes: dict[str, Any] = {}
         for lane in self._lanes:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from panes.slicing.lane import Agg
 from panes.units import TimeDomain
-from panes.windows.base import Window
+from panes.windows.base import Bound, Window
+from panes.windows.codec import has_form, window_to_json
 
 MANUAL = "manual"
 
@@ -44,8 +46,23 @@ class OperatorSpec:
     store: str = "auto"
     #: aggregates to result columns (expressions over aggregates); None: they are the result columns
     finalize: Callable[[pa.Table], pa.Table] | None = None
-    #: facts that tell one query from another, for snapshots
+    #: facts that tell one query from another, for snapshots; without its windows
     identity: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def bound_windows(self) -> dict[str, Bound]:
+        """The windows in ticks of the domain, by label: bound once for all operators of this query."""
+        return {label: window.bind(self.domain) for label, window in self.windows}
+
+    @cached_property
+    def written_windows(self) -> dict[str, dict[str, Any]]:
+        """The windows as snapshots write them, by label; without those that are pickled whenever they are written."""
+        return {label: window_to_json(window) for label, window in self.windows if has_form(window)}
+
+    @cached_property
+    def whole_identity(self) -> dict[str, Any]:
+        """What makes a query this query: windows as declared (those added later are state), and all else."""
+        return {**self.identity, "windows": {label: repr(window) for label, window in self.windows}}
 
     @property
     def in_order(self) -> bool:

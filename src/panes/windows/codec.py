@@ -18,7 +18,7 @@ from panes.windows.base import Part, Window
 
 def window_to_json(window: Window) -> dict[str, Any]:
     """A spec as JSON values."""
-    if _has_form(window):
+    if has_form(window):
         return _written(window)
     return {"pickled": base64.b64encode(pickle.dumps(window)).decode()}
 
@@ -46,11 +46,12 @@ def _ours(kind: type) -> bool:
     return kind.__module__.startswith(("panes.windows.", "panes.policies.")) and is_dataclass(kind)
 
 
-def _has_form(value: Any) -> bool:
+def has_form(value: Any) -> bool:
+    """Whether a spec can be written field by field, and need not be pickled."""
     if isinstance(value, tuple):
-        return all(map(_has_form, value))
+        return all(map(has_form, value))
     if isinstance(value, Window | Part):
-        return _ours(type(value)) and all(_has_form(getattr(value, f.name)) for f in fields(value))  # type: ignore[arg-type]
+        return _ours(type(value)) and all(has_form(getattr(value, f.name)) for f in fields(value))  # type: ignore[arg-type]
     return value is None or isinstance(value, bool | int | float | str | Rows | Duration | timedelta | date)
 
 

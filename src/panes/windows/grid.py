@@ -36,6 +36,8 @@ class Grid:
     @classmethod
     def of(cls, *numbers: Any) -> tuple[Grid, tuple[int, ...]]:
         """The coarsest grid that holds all `numbers`, read as decimals, and their places on it."""
+        if all(type(n) is int for n in numbers):
+            return cls(1, ALWAYS + 1, NEVER - 1), numbers
         exact = [Fraction(n) if isinstance(n, int) else Fraction(f"{n:.{_DIGITS}g}") for n in numbers]
         per = math.lcm(*(f.denominator for f in exact))
         places = tuple(int(f * per) for f in exact)

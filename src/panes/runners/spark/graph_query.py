@@ -27,7 +27,6 @@ from panes.runners.spark.graph_merging import MergeNode, OperatorNode
 from panes.runners.spark.graph_nodes import FlowNode, Leaf, Node, QueryNode, TagNode
 from panes.runners.spark.group_operator import Passed
 from panes.runners.spark.packing import from_bytes
-from panes.slicing.checkpoint import identity
 from panes.slicing.operator import SliceOperator
 from panes.windows.base import ALWAYS
 
@@ -120,7 +119,7 @@ class GraphQuery:
             prefix = "" if len(operators) == 1 else f"operator {i + 1}: "
             known |= {prefix + name: value for name, value in each.plan.identity.items()}
         if self.windows is not None:
-            known["windows over it"] = identity(SliceOperator(self.windows.operator_spec()))
+            known["windows over it"] = self.windows.operator_spec().whole_identity
         order = {} if self.sequence is None else {"sequence": self.sequence}
         columns = [list(leaf.columns) for leaf in self.leaves]
         return {"identity": known, "sent": columns, "key_groups": groups, **order}

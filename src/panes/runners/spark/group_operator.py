@@ -22,7 +22,6 @@ import pyarrow.compute as pc
 from panes.plan.query import QueryPlan
 from panes.runners.spark.event_time import EventTime
 from panes.runners.spark.packing import unpacked
-from panes.slicing.checkpoint import identity
 from panes.slicing.operator import SliceOperator
 from panes.slicing.results import Result
 from panes.slicing.spec import MANUAL, OperatorSpec
@@ -101,8 +100,7 @@ class GroupQuery:
     def facts(self, groups: int) -> dict[str, Any]:
         """What must stay the same for a checkpoint to be of use."""
         order = {} if self.sequence is None else {"sequence": self.sequence}
-        known = identity(SliceOperator(self.spec))
-        return {"identity": known, "columns": list(self.columns), "key_groups": groups, **order}
+        return {"identity": self.spec.whole_identity, "columns": list(self.columns), "key_groups": groups, **order}
 
     def rows(self, packed: Sequence[bytes]) -> pa.Table | None:
         """The rows of packed values."""

@@ -86,7 +86,7 @@ class GroupState:
     def _before_rows(self, head: Head, op: Running, packed: Sequence[bytes]) -> bytes | None:
         """A snapshot of the moment before the rows of a step, if one may be wanted and is cheap."""
         rows = sum(map(len, packed))
-        size = int(_bytes(op) * head.ratio)
+        size = int(_filled(op) * head.ratio)
         if _has_room(head, rows, size) or 2 * size > rows:
             return None
         return compressed(op.snapshot())
@@ -96,7 +96,7 @@ class GroupState:
     ) -> None:
         """Write what a step has changed: the step itself, or a snapshot in place of all that is there."""
         rows = sum(map(len, packed))
-        after = int(_bytes(op) * head.ratio)
+        after = int(_filled(op) * head.ratio)
         stamp = uuid.uuid4().hex
         if _has_room(head, rows, after) and rows <= max(after, _FREE):
             self._add_step(head, stamp, passed, packed)
@@ -105,7 +105,7 @@ class GroupState:
             self._add_step(head, stamp, passed, packed)
         else:
             snapshot = compressed(op.snapshot())
-            head.ratio = len(snapshot) / max(_bytes(op), len(snapshot))
+            head.ratio = len(snapshot) / max(_filled(op), len(snapshot))
             self._replace(head, stamp, snapshot)
         self._write_head(head)
         kept_operators.put(head.lineage, stamp, op)
@@ -171,6 +171,11 @@ def _has_room(head: Head, rows: int, size: int) -> bool:
 
 def _bytes(op: Running) -> int:
     return int(op.metrics["bytes"])
+
+
+def _filled(op: Running) -> int:
+    """Bytes of what a snapshot has to hold: much of the memory of an operator may be room for more."""
+    return int(op.metrics.get("bytes_filled", _bytes(op)))
 
 
 class KeptOperators:

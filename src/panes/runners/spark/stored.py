@@ -66,7 +66,7 @@ class Head:
     step_bytes: int = 0
     next_piece: int = 0
     known: bool = False  # whether the facts of the query are in the store
-    #: bytes of a snapshot per byte of operator in memory: a guess until one was written
+    #: bytes of a snapshot per byte that the operator has filled: a guess until one was written
     ratio: float = 0.5
     timer: int | None = None
     layout: int = LAYOUT

@@ -14,16 +14,18 @@ import pyarrow as pa
 
 from panes.aggregates.base import BoundAggregate, Cells
 from panes.slicing.partials.ring import Ring
-from panes.slicing.partials.row_fold import Picks, picked, plan, presence
-from panes.slicing.partials.store import Answers, CellList, fold_equal
+from panes.slicing.partials.row_fold import picked, picks, plan, presence
+from panes.slicing.partials.store import CELL_PLACE, Answers, CellList, fold_equal
 from panes.slicing.ranges import spread
 
 Array = np.ndarray
 
-#: Up to this many keys, windows are answered by one gather over all windows and keys; beyond, row by row.
+#: Up to this many keys, and results, windows are answered by one gather over all windows and keys; beyond, row by row.
 _FEW_KEYS = 64
-#: Up to this many slices are written one by one in any case.
+_FEW_RESULTS = 1 << 14
+#: Up to this many slices, or for more keys than this, slices are written one by one.
 _FEW_SLICES = 4
+_MANY_KEYS = 256
 #: Up to this many windows, it does not pay to look for those over the same slices.
 _FEW_WINDOWS = 64
 #: With `auto`, the tree is grown when windows are longer than this many slices and a call folds more cells than that.
@@ -52,6 +54,10 @@ class DenseStore:
     @property
     def nbytes(self) -> int:
         return self._ring.nbytes
+
+    @property
+    def nbytes_filled(self) -> int:
+        return self.occupied * (CELL_PLACE + self._ring.cell_bytes)
 
     @property
     def keys(self) -> int:
@@ -94,7 +100,7 @@ class DenseStore:
         """Partials of slices `at` for slots 0..keys-1, slice by slice; `present` says which hold rows (None: all)."""
         ring = self._ring
         ring.widen(keys)
-        if keys <= _FEW_KEYS and len(at) > _FEW_SLICES:
+        if keys <= _MANY_KEYS and len(at) > _FEW_SLICES:
             ring.write_all(ring.row(at), keys, 1 if present is None else present, cells)
             ring.touch(at)
             return
@@ -108,7 +114,7 @@ class DenseStore:
         with np.errstate(invalid="ignore", over="ignore"):
             if not self._keyed:
                 return self._answer_all(lo, hi)
-            if self._ring.width <= _FEW_KEYS:
+            if self._ring.width <= _FEW_KEYS and len(lo) * self._ring.width <= _FEW_RESULTS:
                 self._choose(lo, hi)
                 return self._answer_few(lo, hi, news)
             start, end, which = _distinct(lo, hi)
@@ -190,17 +196,13 @@ class DenseStore:
         }
 
     def _answer_many(self, start: Array, end: Array, distinct: Array, news: dict[int, Array]) -> Answers:
-        """Window by window, each a few row-wise merges."""
+        """By row-wise merges."""
         ring = self._ring
         folds = plan(ring, start, end)
         self._folded += (len(folds.nodes) - folds.grows.count(False)) * ring.width
-        present = presence(ring, folds)
-        every = np.arange(ring.width)
-        keys = [_slots(p, every) for p in present]
-        slots = [_slots(news[w], every) if w in news else keys[i] for w, i in enumerate(distinct.tolist())]
-        picks = Picks(distinct.tolist(), slots, not news)
-        values = [agg.lower(picked(ring, a, agg, folds, picks)) for a, agg in enumerate(self._aggs)]
-        return Answers(picks.counts, picks.all_slots, tuple(values))
+        asked = picks(presence(ring, folds), distinct, news)
+        values = [agg.lower(picked(ring, a, agg, folds, asked)) for a, agg in enumerate(self._aggs)]
+        return Answers(asked.counts, asked.slots, tuple(values))
 
     def answer_one(self, slot: int, lo: Array, hi: Array) -> tuple[pa.Array, ...]:
         self._ring.widen(slot + 1)
@@ -249,11 +251,6 @@ def _distinct(lo: Array, hi: Array) -> tuple[Array, Array, Array]:
     which = np.empty(len(lo), np.int64)
     which[order] = np.cumsum(new) - 1
     return start[new], end[new], which
-
-
-def _slots(present: Array, every: Array) -> Array:
-    """The slots with rows; `every` itself if all have."""
-    return every if np.count_nonzero(present) == len(every) else present.nonzero()[0]
 
 
 def _any(flags: Array, offsets: Array) -> Array:

@@ -195,11 +195,13 @@ class PartialLane:
     def metrics(self) -> dict[str, Any]:
         self._tidy()
         stores = [s.store for s in self.sessions.running]
+        sessions = sum(s.nbytes for s in stores)
         return {
             "slices": len(self.slices.slices),
             "cells": self.slices.store.occupied if self.slices else 0,
             "combines": self.slices.store.combines + sum(s.combines for s in stores),
-            "bytes": (self.slices.store.nbytes if self.slices else 0) + sum(s.nbytes for s in stores),
+            "bytes": (self.slices.store.nbytes if self.slices else 0) + sessions,
+            "bytes_filled": (self.slices.store.nbytes_filled if self.slices else 0) + sessions,
             "store": self.slices.store.name if self.slices else "sessions only",
             "sessions_open": sum(s.open for s in stores),
         }

@@ -57,6 +57,11 @@ class Ring:
     def nbytes(self) -> int:
         return self.present.nbytes + sum(f.nbytes for fields in self.fields for f in fields)
 
+    @property
+    def cell_bytes(self) -> int:
+        """Bytes of the partials of one slice and key."""
+        return sum(none.dtype.itemsize for identity in self._identity for none in identity)
+
     def row(self, at: Array) -> Array:
         """Rows of slices at these positions."""
         return (self._base + at) & (self._rows - 1)

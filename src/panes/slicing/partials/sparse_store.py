@@ -52,6 +52,10 @@ class SparseStore:
     def nbytes(self) -> int:
         return self._at.nbytes + self._slots.nbytes + sum(c.nbytes for c in self._cells)
 
+    @property
+    def nbytes_filled(self) -> int:
+        return self.nbytes
+
     def open(self, fresh: Array, total: int) -> None:
         if not len(fresh) or fresh[0] == total - len(fresh):
             return  # all at the end

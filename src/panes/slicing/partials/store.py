@@ -18,6 +18,9 @@ from panes.aggregates.base import BoundAggregate, Cells
 
 Array = np.ndarray
 
+#: Bytes that say where a cell is: its slice and its key.
+CELL_PLACE = 16
+
 
 @dataclass(eq=False)
 class Answers:
@@ -88,6 +91,10 @@ class Store(Protocol):
 
     @property
     def nbytes(self) -> int: ...
+
+    @property
+    def nbytes_filled(self) -> int:
+        """Bytes of the cells that hold rows, each with its slice and key: what a snapshot has to write."""
 
 
 def order_by(*columns: Array) -> Array:

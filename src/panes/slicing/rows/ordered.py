@@ -25,6 +25,7 @@ from panes.slicing.rows.empty_windows import EmptyWindows
 from panes.slicing.rows.key_state import KeyState, horizons
 from panes.slicing.rows.look_back import LookBacks
 from panes.slicing.rows.range_fold import lower_ranges
+from panes.slicing.rows.reorder import stable_order
 from panes.slicing.rows.slice_table import SliceTable
 from panes.slicing.window_set import WindowSet
 from panes.windows.base import (
@@ -167,7 +168,7 @@ class OrderedSlicer:
         if rows.slots is not None:
             owner = rows.slots
             if (owner[1:] < owner[:-1]).any():
-                order = owner.argsort(kind="stable")
+                order = stable_order(owner)
                 rows, owner, arrival = rows.take(order, in_order=False), owner[order], order
             changes = (owner[1:] != owner[:-1]).nonzero()[0] + 1
             offsets = np.concatenate(([0], changes, [n]))

@@ -85,17 +85,17 @@ def _runs_of(rows: Rows) -> list[Rows]:
         late = behind.nonzero()[0]
         if 2 * len(late) < len(times):
             on_time = (~behind).nonzero()[0]
-            return [rows.take(i, in_order=True) for i in (on_time, late[_time_order(times[late])])]
-    return [rows.take(_time_order(times), in_order=True)]
+            return [rows.take(i, in_order=True) for i in (on_time, late[stable_order(times[late])])]
+    return [rows.take(stable_order(times), in_order=True)]
 
 
-def _time_order(times: Array) -> Array:
-    """A stable order by time; packed with the index into one integer where it fits, as integers sort fastest."""
-    low = int(times.min())
-    bits = len(times).bit_length()
-    if (int(times.max()) - low) >> (62 - bits):
-        return times.argsort(kind="stable")
-    packed = ((times - low) << bits) | np.arange(len(times))
+def stable_order(numbers: Array) -> Array:
+    """A stable order by integers; packed with the index into one where that fits, since integers sort fastest."""
+    low = int(numbers.min())
+    bits = len(numbers).bit_length()
+    if (int(numbers.max()) - low) >> (62 - bits):
+        return numbers.argsort(kind="stable")
+    packed = ((numbers - low) << bits) | np.arange(len(numbers))
     packed.sort()
     return packed & ((1 << bits) - 1)
 

@@ -197,12 +197,14 @@ class RowLane:
         return {q.label: running[q.number].plan for q in self.queries if q.number in running}
 
     def metrics(self) -> dict[str, Any]:
+        size = sum(s.nbytes for s in self.slicers()) + sum(r.nbytes for r in (*self.log, *self.buffer.runs))
         return {
             "slices": len(self.live.slices),
             "rows_waiting": len(self.buffer),
             "rows_kept": sum(len(r) for r in self.log),
             "combines": self.live.combines,
-            "bytes": sum(s.nbytes for s in self.slicers()) + sum(r.nbytes for r in (*self.log, *self.buffer.runs)),
+            "bytes": size,
+            "bytes_filled": size,
             "store": self.live.store,
             **({**self.live.costs, "network": 0, "plans": self.plans()} if self.live.driven.machines else {}),
         }
