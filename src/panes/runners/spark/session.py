@@ -82,6 +82,8 @@ def _settings(cores: int, memory: str, ui: bool) -> dict[str, str]:
         # a hash of every byte sent between tasks, for workers that fail and are done again elsewhere: here are none
         "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
         "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
+        # packed rows are compressed already, and what is sent stays on this machine
+        "spark.shuffle.compress": "false",
         # every micro-batch asks for its compiled code by its text; with Spark's 100 entries, which a few streams use
         # up, it is compiled again, and slow until Java has optimised it again
         "spark.sql.codegen.cache.maxEntries": "1000",
