@@ -66,9 +66,12 @@ class Plan:
         most = int(rows[0])
         return Level(windows, self.nodes[begin - 1] if first else None, begin, np.searchsorted(-rows, -np.arange(most)))
 
-    @property
-    def rounds(self) -> int:
-        return sum(len(level.counts) for level in self.levels)
+    def together(self, width: int) -> bool:
+        """Whether it is faster to fold many windows at once, with copies, than one after the other."""
+        if width >= _NARROW or len(self) <= _FEW:
+            return False
+        rounds = sum(len(level.counts) for level in self.levels)
+        return len(self.nodes) > 4 * rounds
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,10 @@ class Level:
     first: Array | None  # the row that each begins with; None: it grows out of the window before it
     begin: Array
     counts: Array
+
+    def begun(self, field: Array, totals: Array) -> Array:
+        """What the windows begin with."""
+        return totals[self.windows - 1] if self.first is None else field[self.first]
 
 
 @dataclass(frozen=True)
@@ -134,14 +141,15 @@ def presence(ring: Ring, plan: Plan) -> Array:
 def picked(ring: Ring, a: int, agg: BoundAggregate, plan: Plan, picks: Picks) -> Cells:
     """The partials of aggregate number `a` for all picks, one window after the other."""
     if not isinstance(agg, Fieldwise):
-        return _picked([*zip(*(c.fields for c in _merged(ring, a, agg, plan)))], picks)
+        merged = _merged_together if plan.together(ring.width) else _merged_one_by_one
+        return _picked(merged(ring, a, agg, plan), picks)
     sums = all(p.ufunc is np.add for p in agg.parts)
     if sums and picks.by_presence and ring.width >= _WIDE:
         return Cells(tuple(_summed(field, ring.width, plan, picks) for field in ring.fields[a]))
     return _picked(_folded(ring, a, agg, plan), picks)
 
 
-def _merged(ring: Ring, a: int, agg: BoundAggregate, plan: Plan) -> list[Cells]:
+def _merged_one_by_one(ring: Ring, a: int, agg: BoundAggregate, plan: Plan) -> Sequence[Sequence[Array]]:
     found: list[Cells] = []
     for i, more in enumerate(plan.grows):
         rows = plan.rows[i]
@@ -149,7 +157,22 @@ def _merged(ring: Ring, a: int, agg: BoundAggregate, plan: Plan) -> list[Cells]:
         for row in rows[not more :]:
             cells = agg.merge(cells, ring.cells(a, row))
         found.append(cells)
-    return found
+    return [*zip(*(cells.fields for cells in found))]
+
+
+def _merged_together(ring: Ring, a: int, agg: BoundAggregate, plan: Plan) -> Sequence[Array]:
+    fields = [field[:, : ring.width] for field in ring.fields[a]]
+    totals = [_matrix(plan, field) for field in fields]
+    for level in plan.levels:
+        work = [level.begun(field, total) for field, total in zip(fields, totals)]
+        for k, n in enumerate(level.counts.tolist()):
+            so_far = Cells(tuple(w[:n].reshape(-1) for w in work))
+            merged = agg.merge(so_far, ring.cells(a, plan.nodes[level.begin[:n] + k]))
+            for w, values in zip(work, merged.fields):
+                w[:n] = values.reshape(n, -1)
+        for total, w in zip(totals, work):
+            total[level.windows] = w
+    return totals
 
 
 def _folded(ring: Ring, a: int, agg: Fieldwise, plan: Plan) -> list[Array]:
@@ -158,13 +181,16 @@ def _folded(ring: Ring, a: int, agg: Fieldwise, plan: Plan) -> list[Array]:
 
 
 def _fold(ufunc: np.ufunc, field: Array, plan: Plan) -> Array:
-    width = field.shape[1]
-    totals = memory.empty(len(plan) * width, field.dtype).reshape(len(plan), width)
-    if width < _NARROW and len(plan) > _FEW and len(plan.nodes) > 4 * plan.rounds:
-        _fold_together(ufunc, field, plan, totals)
-    else:
-        _fold_one_by_one(ufunc, field, plan, totals)
+    totals = _matrix(plan, field)
+    fold = _fold_together if plan.together(field.shape[1]) else _fold_one_by_one
+    fold(ufunc, field, plan, totals)
     return totals
+
+
+def _matrix(plan: Plan, field: Array) -> Array:
+    """Room for all windows: [windows x keys]."""
+    width = field.shape[1]
+    return memory.empty(len(plan) * width, field.dtype).reshape(len(plan), width)
 
 
 def _fold_one_by_one(ufunc: np.ufunc, field: Array, plan: Plan, totals: Array) -> None:
@@ -180,7 +206,7 @@ def _fold_one_by_one(ufunc: np.ufunc, field: Array, plan: Plan, totals: Array) -
 def _fold_together(ufunc: np.ufunc, field: Array, plan: Plan, totals: Array) -> None:
     """Many windows at once, each in the order of its rows: a call per round, and not one per window and row."""
     for level in plan.levels:
-        work = totals[level.windows - 1] if level.first is None else field[level.first]
+        work = level.begun(field, totals)
         for k, n in enumerate(level.counts.tolist()):
             ufunc(work[:n], field[plan.nodes[level.begin[:n] + k]], out=work[:n])
         totals[level.windows] = work
