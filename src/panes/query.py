@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from panes.slicing.operator import SliceOperator
     from panes.stream import Stream
 
+#: Where to look for what a run in this process would have known.
+_ON_SPARK = {
+    "late": "; of a stream on Spark, to_spark(late=True) gives late rows, each with its reason",
+    "metrics": "; of a stream on Spark, pn.progress(running) has it, where running is what writeStream.start() gave",
+}
+
 
 class Query(Answers):
     """Windows and aggregates over a stream. Made by `stream(...).window(...).agg(...)`."""
@@ -197,7 +203,10 @@ class Query(Answers):
 
     def _last(self, what: str) -> Run:
         if self._run is None:
-            raise QueryError(f"{what} is known after a run: call to_arrow(), to_pandas(), to_polars() or rows() first")
+            elsewhere = _ON_SPARK[what] if self._source is not None and self._source.on_spark else ""
+            raise QueryError(
+                f"{what} is known after a run: call to_arrow(), to_pandas(), to_polars() or rows() first{elsewhere}"
+            )
         return self._run
 
     def __repr__(self) -> str:

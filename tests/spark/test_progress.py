@@ -161,3 +161,7 @@ def test_a_real_stream(spark: Any, tmp_path: Any) -> None:
     assert facts["watermark"] == 80
     assert {n: facts["total"][n] for n in ("rows", "late_rows", "results")} == {"rows": 8, "late_rows": 2, "results": 3}
     assert facts["store_bytes"] > 0
+    with pytest.raises(QueryError, match=r"metrics is known .*; of a stream on Spark, pn\.progress\(running\) has it"):
+        _ = query.metrics
+    with pytest.raises(QueryError, match=r"late is known .*; of a stream on Spark, to_spark\(late=True\)"):
+        _ = query.late
