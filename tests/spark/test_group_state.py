@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -174,3 +175,17 @@ def test_workers_keep_operators_within_a_limit() -> None:
         do_step(Store(), asked, 0, batch(rng, number, 5_000), worker)
         assert worker._bytes <= 1 << 20
     assert 1 <= len(worker) < 12
+
+
+def test_workers_keep_no_more_than_their_share_of_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    unlimited, limited = tmp_path / "memory.max", tmp_path / "memory.limit_in_bytes"
+    monkeypatch.setattr(group_state, "_CONTAINER_LIMITS", (unlimited, limited))
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    pages = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 16 << 18}  # 16 GiB
+    monkeypatch.setattr("os.sysconf", pages.__getitem__)
+    assert KeptOperators()._limit == 4 << 30
+    unlimited.write_text("max\n")
+    limited.write_text(f"{8 << 30}\n")
+    assert KeptOperators()._limit == 2 << 30
+    limited.write_text("1000000\n")
+    assert KeptOperators()._limit == 1 << 28

@@ -13,10 +13,12 @@ operator of an attempt that failed, or of another query, is never taken for the 
 from __future__ import annotations
 
 import json
+import os
 import uuid
 from collections import OrderedDict
 from collections.abc import Sequence
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 
 from panes.errors import SnapshotMismatch
@@ -37,8 +39,10 @@ from panes.runners.spark.stored import (
 #: Steps up to this size are kept whatever the size of the snapshot; each counts as `_STEP` bytes at least.
 _FREE = 1 << 18
 _STEP = 1 << 12
-#: Bytes of operators that a worker keeps from one micro-batch to the next.
-_KEPT = 1 << 30
+#: Bytes of operators that a worker keeps from one micro-batch to the next, at least.
+_LEAST_KEPT = 1 << 28
+#: Where the kernel says how much memory a container may take, in its two versions.
+_CONTAINER_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
 class GroupState:
@@ -178,11 +182,23 @@ def _filled(op: Running) -> int:
     return int(op.metrics.get("bytes_filled", _bytes(op)))
 
 
+def _share_of_memory() -> int:
+    """Half of the memory of this machine or container, for as many workers as there are cores."""
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not on every system
+        return 4 * _LEAST_KEPT
+    for limit in _CONTAINER_LIMITS:
+        if limit.exists() and (text := limit.read_text().strip()).isdigit():
+            memory = min(memory, int(text))
+    return max(memory // 2 // (os.cpu_count() or 1), _LEAST_KEPT)
+
+
 class KeptOperators:
     """Operators kept in this process, one per lineage; those not used for longest leave first."""
 
-    def __init__(self, limit: int = _KEPT) -> None:
-        self._limit = limit
+    def __init__(self, limit: int | None = None) -> None:
+        self._limit = _share_of_memory() if limit is None else limit
         self._operators: OrderedDict[str, tuple[str, Running, int]] = OrderedDict()
         self._bytes = 0
 

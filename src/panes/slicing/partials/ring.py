@@ -20,8 +20,10 @@ from panes.slicing.ranges import spread
 Array = np.ndarray
 
 _ROWS = 16
-#: From this many columns on, rows are combined one by one, in place rather than through copies.
+#: From this many columns on, rows are combined one by one, in place rather than through copies, and there are no more
+#: of them than slices need.
 _WIDE = 4096
+_WIDE_ROWS = 2
 #: Up to this many ranges are covered one by one, which is quicker than all at once.
 _FEW = 64
 
@@ -72,7 +74,8 @@ class Ring:
     def widen(self, columns: int) -> None:
         """Have columns for slots 0..columns-1."""
         if columns > self.columns:
-            self._move(self._rows, max(columns, 2 * self.columns))
+            rows = self._rows if columns < _WIDE else min(self._rows, max(_WIDE_ROWS, 1 << self._n.bit_length()))
+            self._move(rows, max(columns, 2 * self.columns))
         if columns > self.width:
             self._fill(self.rows(), slice(self.width, columns))
             if self.tree:
