@@ -163,7 +163,7 @@ def plot(workload: Workload, points: list[Point], folder: Path) -> Path | None:
     for panel, metric in zip(panels[0], metrics):
         chosen = [p for p in points if p.metric == metric and p.value > 0]
         (_lines if workload.x else _bars)(panel, workload, chosen)
-        panel.set_title(f"{workload.name}: {metric}")
+        panel.set_title(f"{workload.name}: {metric}", loc="right")  # over the labels, which leave narrow panels
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{workload.name}.png"
     drawn.savefig(path, dpi=110)
