@@ -27,11 +27,9 @@ def _batches(rng: np.random.Generator) -> list[pa.Table]:
     """Keys come, are more and more, and come no more; rows reach back up to 30."""
     tables = []
     for number, (first, last) in enumerate([(0, 50), (0, 6_000), (3_000, 14_000), (13_000, 13_010), (0, 9_000)] * 2):
-        n = 3 * (last - first)
+        n = 3 * (last - first)  # several rows per key
         times = 330 + 25 * number + rng.integers(-30, 25, n)
-        tables.append(
-            pa.table([times, rng.integers(first, last, n), rng.integers(-99, 99, n)], schema=SCHEMA)  # several per key
-        )
+        tables.append(pa.table([times, rng.integers(first, last, n), rng.integers(-99, 99, n)], schema=SCHEMA))
     return tables
 
 
