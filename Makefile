@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types pytest demo bench bench-spark fuzz fuzz-cql fuzz-policies fuzz-spark docs clean java chaos
+.PHONY: help setup test lint types pytest demo bench bench-spark bench-against fuzz fuzz-cql fuzz-policies fuzz-errors fuzz-spark docs clean java chaos
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -12,12 +12,14 @@ JOBS ?= 2
 BUDGET ?= 600
 PROGRAMS ?= 2000
 ARGS ?=
+# The revision that `make bench-against` compares this tree with.
+REV ?= HEAD
 # Where the demo runs: spark or local.
 RUNNER ?= spark
 
 help: ## this list
 	@echo "Panes: windows over streams. Commands:"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## create .venv with everything the other commands need
 
@@ -76,6 +78,9 @@ bench: setup ## measure throughput against rival techniques; ARGS="--quick" for 
 bench-spark: setup ## measure Panes on Spark against Spark itself; ARGS="--quick" for a short run
 	$(BIN)/python -m bench.spark $(ARGS)
 
+bench-against: setup ## is this tree slower than git revision REV=HEAD? 25 minutes at most; ARGS="--only w1" for a part
+	$(BIN)/python -m bench.against $(REV) $(ARGS)
+
 fuzz: setup ## compare random programs with the naive oracle for BUDGET=600 seconds (SEED=n to repeat a run)
 	$(BIN)/python -m tests.fuzz --budget $(BUDGET) $(if $(SEED),--seed $(SEED))
 
@@ -84,6 +89,9 @@ fuzz-cql: setup ## compare random CQL programs with their oracle for BUDGET=600 
 
 fuzz-policies: setup ## compare random policy windows with their flow as specified for BUDGET=600 seconds (SEED=n to repeat a run)
 	$(BIN)/python -m tests.policy_fuzz --budget $(BUDGET) $(if $(SEED),--seed $(SEED))
+
+fuzz-errors: setup ## raise errors at random lines of calls for BUDGET=600 seconds; nothing may have changed (SEED=n to repeat a run)
+	$(BIN)/python -m tests.fuzz.errors --budget $(BUDGET) $(if $(SEED),--seed $(SEED))
 
 fuzz-spark: setup ## compare PROGRAMS=2000 random programs on Spark with the embedded runner (SEED=n to repeat a run)
 	$(BIN)/python -m tests.fuzz_spark --programs $(PROGRAMS) $(if $(SEED),--seed $(SEED))

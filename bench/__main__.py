@@ -23,7 +23,9 @@ OUT = Path(__file__).resolve().parents[1] / "out" / "bench"
 
 @app.command()
 def bench(
-    quick: Annotated[bool, typer.Option("--quick", help="Small inputs, one repeat, under a minute in all.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Small inputs, one repeat, no plots: under a minute once all is compiled.")
+    ] = False,
     only: Annotated[list[str] | None, typer.Option(help="Run only this workload (may be repeated).")] = None,
     rows: Annotated[int | None, typer.Option(min=1000, help="Rows per input instead of each workload's own.")] = None,
     repeat: Annotated[int | None, typer.Option(min=1, help="Repeats; figures are their median. [3, quick: 1]")] = None,
@@ -38,7 +40,7 @@ def bench(
         os.environ.setdefault(name, "1")
     from bench import report
     from bench.harness import Options, one_core, run
-    from bench.workloads import WORKLOADS
+    from bench.workloads.catalogue import WORKLOADS
 
     console = Console(width=None if Console().is_terminal else 150)
     if list_:
@@ -62,7 +64,8 @@ def bench(
             console.print(report.table(workload, points))
             said = report.claims(workload, points, console)
             report.save(workload, points, said, options, out)
-            report.plot(workload, points, out)
+            if not quick:
+                report.plot(workload, points, out)
             if failure:
                 failed.append(workload.name)
                 console.print(f"[red]{workload.name} stopped[/]: {failure}", highlight=False)
@@ -79,7 +82,7 @@ def bench(
         )
     if quick:
         console.print("A quick run: inputs fit the caches, nothing is repeated. Goals are judged by the full one.")
-    console.print(f"Figures and plots: {out}")
+    console.print(f"{'Figures' if quick else 'Figures and plots'}: {out}")
     if failed:
         raise typer.Exit(1)
 

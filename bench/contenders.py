@@ -133,7 +133,7 @@ def panes_operator(
     schema = {"ts": "bigint", "v": "double", **({"k": "bigint"} if keyed else {}), **(columns or {})}
     if watermark is None and delay:
         watermark = f"{delay} ms"
-    stream = pn.stream(None, schema=schema, time="ts", watermark=watermark, **({"key": "k"} if keyed else {}))
+    stream = pn.stream(None, schema=schema, time="ts", watermark=watermark, key="k" if keyed else None)
     windows = {f"w{i}": panes_window(query) for i, query in enumerate(queries)}
     if isinstance(aggregates, str):
         aggregates = {"x": SQL.get(aggregates, aggregates)}

@@ -17,10 +17,12 @@ PUBLIC = """
     stream merge join arrival socket_source replay sql
     tumbling sliding session cumulate landmark fixed fixed_band punctuated delta threshold rows
     on_change once_per_instant policy policies operators
-    ContextFreeWindow DeterministicWindow FreeFormWindow WindowEvents
+    ContextFreeWindow DeterministicWindow FreeFormWindow WindowDue WindowEvents
     count sum avg min max min_count max_count range product geometric_mean stddev variance
     arg_min arg_max first last m4 collect_list string_agg
-    count_distinct approx_count_distinct median quantile quantiles mode
+    count_distinct approx_count_distinct median quantile quantiles mode percentile_approx
+    any_value bool_and bool_or bit_and bit_or bit_xor count_if collect_set histogram_numeric try_sum try_avg
+    corr covar_pop covar_samp regr skewness kurtosis
     UserAggregate aggregate
     spark spark_snapshot progress watch
     errors testing __version__

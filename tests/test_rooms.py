@@ -12,9 +12,9 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "panes"
 
 #: Shared by every room; they import no room themselves.
-FOUNDATION = ("errors", "units")
+FOUNDATION = ("errors", "units", "exact")
 #: From where data comes in to where results go out.
-ROOMS = ("windows", "aggregates", "state", "slicing", "policies", "operators", "plan", "runners", "cql", "cli")
+ROOMS = ("state", "windows", "aggregates", "slicing", "policies", "operators", "plan", "runners", "cql", "cli")
 #: What users hold in their hands, made of all rooms; only the language and the command line build on it.
 FACADE = ("stream", "composed", "joined", "operated", "query", "answers", "testing")
 #: Rooms that may only know numbers: no engine, no language, no display.

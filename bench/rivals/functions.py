@@ -83,7 +83,10 @@ def fold_rows(function: Function, values: Array, starts: Array) -> list[Array]:
     return [lengths if i in function.counts else fold_segments(op, values, starts) for i, op in enumerate(function.ops)]
 
 
-def lower_median(values: Array) -> float:
-    """Element ceil(n / 2) in order of value."""
-    k = (len(values) + 1) // 2 - 1
-    return float(np.partition(values, k)[k])
+def middle(values: Array) -> float:
+    """The value in the middle, or the mean of the two that are there."""
+    low, high = (len(values) - 1) // 2, len(values) // 2
+    if low == high:
+        return float(np.partition(values, low)[low])
+    around = np.partition(values, (low, high))
+    return 0.5 * float(around[low]) + 0.5 * float(around[high])

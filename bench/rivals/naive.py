@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from bench.rivals.base import Results, Rival
-from bench.rivals.functions import Function, fold_rows, lower_median
+from bench.rivals.functions import Function, fold_rows, middle
 
 Array = np.ndarray
 
@@ -21,7 +21,7 @@ Array = np.ndarray
 def recompute(function: Function, values: Array) -> float:
     """The aggregate of rows in event order."""
     if function.holistic:
-        return lower_median(values)
+        return middle(values)
     return float(function.lower(fold_rows(function, values, np.zeros(1, np.int64)))[0])
 
 

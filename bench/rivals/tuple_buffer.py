@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bench.rivals.base import AFTER_ALL, BEFORE_ALL, Query, Results, Rival
-from bench.rivals.functions import IDENTITY, Function, lower_median
+from bench.rivals.functions import IDENTITY, Function, middle
 from bench.rivals.kernels import fold_ranges
 from bench.rivals.naive import session_runs
 from bench.rivals.sorted_rows import SortedRows
@@ -94,7 +94,7 @@ class TupleBuffer(Rival):
         self.counters.merge += int((hi - lo).sum())
         values = self.rows.values
         if self.function.holistic:
-            return np.array([lower_median(values[a:b]) for a, b in zip(lo, hi)], np.float64)
+            return np.array([middle(values[a:b]) for a, b in zip(lo, hi)], np.float64)
         columns = [
             (hi - lo).astype(np.float64) if i in self.function.counts else fold_ranges(op, values, lo, hi, IDENTITY[op])
             for i, op in enumerate(self.function.ops)

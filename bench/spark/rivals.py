@@ -34,8 +34,6 @@ def windowed(size: str, slide: str | None = None) -> Any:
 def count_windows(size: int) -> Any:
     """Median and count of every `size` rows of a key."""
 
-    middle = (size - 1) // 2  # of an even number of values the lower one, as in Panes
-
     def per_key(key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
         number, held = state.get if state.exists else (0, b"")
         rows = pd.concat(list(frames)).sort_values("ts", kind="stable")
@@ -43,7 +41,7 @@ def count_windows(size: int) -> Any:
         whole = len(values) // size
         state.update((number + whole, values[whole * size :].tobytes()))
         if whole:
-            medians = np.partition(values[: whole * size].reshape(whole, size), middle, axis=1)[:, middle]
+            medians = np.median(values[: whole * size].reshape(whole, size), axis=1)
             yield pd.DataFrame({"k": key[0], "window": np.arange(number, number + whole), "m": medians, "n": size})
 
     def build(events: Any) -> Any:
@@ -60,11 +58,6 @@ def count_windows(size: int) -> Any:
         )
 
     return build
-
-
-def _middle(values: np.ndarray) -> float:
-    at = (len(values) - 1) // 2
-    return float(np.partition(values, at)[at])
 
 
 def sessions(gap_ms: int) -> Any:
@@ -91,7 +84,7 @@ def sessions(gap_ms: int) -> Any:
         elif state.exists:
             state.remove()
         if closed:
-            medians = [_middle(values[a:b]) for a, b in zip(starts[:closed], ends[:closed])]
+            medians = [float(np.median(values[a:b])) for a, b in zip(starts[:closed], ends[:closed])]
             began = times[starts[:closed]].astype("datetime64[us]")
             yield pd.DataFrame({"k": key[0], "start": began, "m": medians, "n": (ends - starts)[:closed]})
 

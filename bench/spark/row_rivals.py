@@ -20,7 +20,7 @@ _BY_TIME = itemgetter(0)
 
 def _middle(values: Iterable[float]) -> float:
     ordered = sorted(values)
-    return ordered[(len(ordered) - 1) // 2]  # of an even number of values the lower one, as in Panes
+    return 0.5 * (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2])
 
 
 class CountWindows(StatefulProcessor):

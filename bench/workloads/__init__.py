@@ -1,17 +1,4 @@
-"""All experiments, in the order in which they run."""
+"""The experiments, a module each; `catalogue` lists them all.
 
-from __future__ import annotations
-
-from bench.harness import Workload
-from bench.workloads import cutty, issue, language, library, operators, policies, slicing, state
-
-WORKLOADS: tuple[Workload, ...] = (
-    *issue.WORKLOADS,
-    *slicing.WORKLOADS,
-    *state.WORKLOADS,
-    *cutty.WORKLOADS,
-    *language.WORKLOADS,
-    *library.WORKLOADS,
-    *operators.WORKLOADS,
-    *policies.WORKLOADS,
-)
+Nothing is imported here: `bench.against` runs some of them with an older Panes, which may not have what others need.
+"""

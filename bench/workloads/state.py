@@ -154,14 +154,13 @@ def splits(lab: Lab) -> None:
 def dashboard(lab: Lab) -> None:
     """M4 over 80 windows (zoom levels) in each process, one process per core."""
     rows = lab.rows(5_000_000, 300_000)
-    for contender in (ENGINE, AggregateBuckets.name):
-        for processes in (1, 2):
-            if processes > len(CORES):
-                continue
-            with multiprocessing.get_context("spawn").Pool(processes) as pool:
+    most = min(2, len(CORES))
+    with multiprocessing.get_context("spawn").Pool(most) as pool:  # processes take long to start: the same ones for all
+        for contender in (ENGINE, AggregateBuckets.name):
+            for processes in range(1, most + 1):
                 jobs = [(contender, rows, lab.options.budget, core) for core in CORES[:processes]]
                 rates = pool.starmap(_dashboard_instance, jobs, chunksize=1)
-            lab.record(contender, RATE, sum(rates), params={"processes": processes}, rows=rows)
+                lab.record(contender, RATE, sum(rates), params={"processes": processes}, rows=rows)
 
 
 def _dashboard_instance(contender: str, rows: int, budget: float, core: int) -> float:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
-
-from panes.errors import QueryError
 
 if TYPE_CHECKING:
     import pandas
@@ -43,18 +40,22 @@ class Answers(ABC):
     def to_arrow(self, *, progress: bool | None = None) -> pa.Table:
         """Run over all the data; what it gives as an Arrow table.
 
-        `progress`: show a progress bar on stderr; None: on runs of over a second, in a terminal.
+        `progress`: show a progress bar on stderr; None: on runs of over a second, in a terminal or a notebook.
         """
         return self._start(progress).table()
 
     def to_pandas(self, *, progress: bool | None = None) -> pandas.DataFrame:
         """Run; what it gives as a pandas frame."""
-        _need("pandas", "to_pandas()", "pandas")
+        from panes.slicing.results import needed
+
+        needed("pandas", "to_pandas()", "pandas")
         return self.to_arrow(progress=progress).to_pandas()
 
     def to_polars(self, *, progress: bool | None = None) -> polars.DataFrame:
         """Run; what it gives as a Polars frame."""
-        polars = _need("polars", "to_polars()", "polars")
+        from panes.slicing.results import needed
+
+        polars = needed("polars", "to_polars()", "polars")
         return polars.from_arrow(self.to_arrow(progress=progress))
 
     def rows(self, *, progress: bool | None = None) -> Iterator[dict[str, Any]]:
@@ -64,10 +65,3 @@ class Answers(ABC):
     @abstractmethod
     def _start(self, progress: bool | None) -> Running:
         """A new run."""
-
-
-def _need(module: str, what: str, extra: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise QueryError(f"{what} needs {module}: pip install 'panes[{extra}]'") from error

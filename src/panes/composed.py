@@ -50,7 +50,7 @@ def stream_of_query(plan: QueryPlan, source: Source | None, *, time: str | Arriv
     domain = plan.stream.domain
     if options["time_unit"] is None and domain.integer and time in ("window_start", "window_end"):
         options["time_unit"] = domain.unit
-    made = stream(QuerySource(plan, source), time=time, **options)
+    made = stream(QuerySource(plan, source), time=time, keep_late=plan.stream.keep_late, **options)
     return replace(made, _plan=replace(made._plan, shown=shown))
 
 

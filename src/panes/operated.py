@@ -95,6 +95,7 @@ class Operated:
         how: str = "inner",
         entries: Given | Sequence[Given] | Mapping[str, Given] = "*",
         names: tuple[str, str] = ("l", "r"),
+        ties: str = "arrival",
     ) -> Stream:
         """Each row, when it arrives, with the rows of the other stream's window that it matches.
 
@@ -106,12 +107,15 @@ class Operated:
         - `how`: inner, left, right or full: also rows that leave their window without ever having matched, with
           nulls in the columns of the other stream. `match_apart` gives them as streams of their own.
         - `entries`: what to select, as in `pn.join`.
+        - `ties`: of a one-sided match, whether a row that looks up sees rows with its very own time: "include",
+          "exclude", or "arrival": as they come, of two streams the left one first. Rows that are pushed, and those
+          of sockets, meet in the order in which they come.
 
         Streams with keys have a window for each key, and only rows of the same key match. The time of the result is
         `result_time`. Unlike `pn.join`, which joins rows that lie in the same window of event time once it is
         complete, a match gives each pair as soon as the later row arrives.
         """
-        plan, streams = _match(self, other, window, on, using, how, "inline", entries, names)
+        plan, streams = _match(self, other, window, on, using, how, "inline", entries, names, ties)
         return _apply(plan, streams)
 
     def match_apart(
@@ -124,12 +128,13 @@ class Operated:
         how: str = "full",
         entries: Given | Sequence[Given] | Mapping[str, Given] = "*",
         names: tuple[str, str] = ("l", "r"),
+        ties: str = "arrival",
     ) -> Matched:
         """`match` with rows that never matched as streams of their own: `.matches`, `.left` and `.right`.
 
         Each of the streams runs the match by itself when it is read.
         """
-        plan, streams = _match(self, other, window, on, using, how, "apart", entries, names)
+        plan, streams = _match(self, other, window, on, using, how, "apart", entries, names, ties)
         first = _source(plan, streams)
         return Matched(*(_stream_of(first if i == 0 else first.other(i)) for i in range(3)))
 
@@ -158,12 +163,13 @@ class Operated:
         _check_streams(streams, "apply")
         return _apply(plan_user([s._plan for s in streams], operator, window), streams)
 
-    def operator(self, restore: bytes | None = None, *, mechanism: str = "auto") -> PushOperator:
+    def operator(self, restore: bytes | None = None, *, trusted: bool = False, mechanism: str = "auto") -> PushOperator:
         """The operator that gives this stream, to push rows to; `restore` continues from a snapshot.
 
         Rows are those of the streams that it reads: of a chain of operators it is the last. `mechanism`: "columns"
         (compiled, over batches) or "windows" (row by row) instead of what is faster; a snapshot goes on with the
-        mechanism that it was taken with.
+        mechanism that it was taken with. `trusted`: the bytes are as you wrote them, and what your own operator keeps,
+        which is pickled, may be read.
         """
         from panes.plan.flow import Flow
         from panes.runners.local.operated import OperatorSource
@@ -176,7 +182,7 @@ class Operated:
                 "operator(): this stream is not the result of an operator; windows have one, too: "
                 "stream.window(...).agg(...).operator()"
             )
-        return PushOperator(source.plan, source.port, Flow.of(stream._plan), restore, mechanism)
+        return PushOperator(source.plan, source.port, Flow.of(stream._plan), restore, mechanism, trusted)
 
 
 def _stream(given: Operated) -> Stream:
@@ -199,6 +205,7 @@ def _match(
     outer: str,
     entries: Any,
     names: tuple[str, str],
+    ties: str,
 ) -> tuple[OperatorPlan, list[Stream]]:
     from panes.plan.matching import Asked, plan_match
 
@@ -210,7 +217,7 @@ def _match(
     if not valid or names[0].lower() == names[1].lower():
         raise QueryError(f"match: names must be two names, for instance ('l', 'r'); got {names!r}")
     columns = (using,) if isinstance(using, str) else tuple(using)
-    asked = Asked(on, columns, how, outer, entries, (names[0], names[1]))
+    asked = Asked(on, columns, how, outer, entries, (names[0], names[1]), ties)
     streams = [_stream(left), _stream(right)]
     return plan_match([s._plan for s in streams], windows, asked), streams
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from panes.answers import Answers
 from panes.errors import QueryError
+from panes.plan.hints import QUERY_HABITS, Hinted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -32,8 +34,11 @@ _ON_SPARK = {
 }
 
 
-class Query(Answers):
+class Query(Answers, Hinted):
     """Windows and aggregates over a stream. Made by `stream(...).window(...).agg(...)`."""
+
+    _habits = QUERY_HABITS
+    _called = "a query"
 
     def __init__(self, plan: QueryPlan, source: Source | None) -> None:
         self._plan = plan
@@ -95,6 +100,7 @@ class Query(Answers):
         late: bool = False,
         key_groups: int = 16,
         restore: bytes | Sequence[bytes] | None = None,
+        trusted: bool = False,
         sequence: str | None = None,
     ) -> DataFrame:
         """The results as a Spark DataFrame: streaming if the data is, else static.
@@ -103,6 +109,7 @@ class Query(Answers):
         - `late`: also give rows that no result uses, with `late_reason` and the row itself in `late_row`.
         - `key_groups`: into how many parts the state of a stream is divided; fixed for the life of a checkpoint.
         - `restore`: start from a snapshot of an operator, or from its parts.
+        - `trusted`: these bytes are as you wrote them, and pickles of your own code in them may be read.
         - `sequence`: a column by which rows with the same time are ordered, within a micro-batch or a static frame;
           without it Spark's input partitions give the order.
         """
@@ -117,6 +124,7 @@ class Query(Answers):
             late=late,
             key_groups=key_groups,
             restore=restore,
+            trusted=trusted,
             sequence=sequence,
         )
 
@@ -130,6 +138,8 @@ class Query(Answers):
     def late(self) -> pa.Table:
         """Rows of the last run that no result uses, each with its `reason`: late ones and unreadable ones.
 
+        The newest `keep_late` of the stream are held; `metrics` counts all.
+
         If the stream is made of other queries (`query.stream()`), also rows that those did not use: their columns
         are null here, and the reason holds the row as text.
         """
@@ -141,25 +151,28 @@ class Query(Answers):
         return self._last("metrics").metrics()
 
     def plot(self, path: str | os.PathLike[str] | None = None, *, results: pa.Table | None = None) -> Any:
-        """The windows, the watermark, late rows and results as a picture; runs the query if it has not run.
+        """Results over time, rows behind them where they are few, and late rows; runs the query if it has not run.
 
         `path` ending in .png gives an image, in .html an interactive page. Without a path the plotly figure
         is returned, which notebooks show. `results`: draw these, which a run elsewhere has given, on Spark
         for instance.
+
+        Drawn are the results that `where` (or HAVING) leaves. What follows a `select` is not drawn, since its columns
+        need not be those of windows: the picture shows the results as they were before it, and says so.
         """
-        from panes.runners.local.plot import check_plot, plot
+        from panes.runners.local.plot import check_plot, plot, steps_drawn, steps_said
 
         check_plot(path)
         if results is not None:
             return plot(self._plan, results, None, 0, path)
-        if self._plan.steps:  # pictures are of what the windows give
-            return Query(replace(self._plan, steps=()), self._source).plot(path)
-        run = self._run
+        steps = steps_drawn(self._plan)
+        query = self if len(steps) == len(self._plan.steps) else Query(replace(self._plan, steps=steps), self._source)
+        run = query._run
         if run is None or run.given is None or (run.trace is None and run.repeatable):
-            run = self._start(None, trace=True)
+            run = query._start(None, trace=True)
             run.table()
         assert run.given is not None
-        return plot(self._plan, run.given, run.trace, run.late().num_rows, path)
+        return plot(query._plan, run.given, run.trace, run.unused, path, said=steps_said(self._plan))
 
     def explain(self) -> Explanation:
         """What the query costs and why: window classes, slices, who shares what, the strategy chosen."""
@@ -177,15 +190,33 @@ class Query(Answers):
         job = Job(replace(self._plan, steps=()), frame_of(self._source))
         return explain_on_spark(explained, job, over_operators=over_operators(self._source))
 
-    def operator(self, restore: bytes | Sequence[bytes] | None = None, *, store: str = "auto") -> SliceOperator:
-        """A running operator to push rows to; `restore` continues from a snapshot, or from its parts.
+    def operator(
+        self, restore: bytes | Sequence[bytes] | None = None, *, trusted: bool = False, store: str = "auto"
+    ) -> SliceOperator:
+        """A running operator to push rows to; `restore` continues from a snapshot, or from parts by key group.
 
         It gives results after `where`, `select` and `order_by`. These hold no state: a snapshot of a query can be
-        restored with others.
+        restored with others. Restored from parts, it holds their key groups and refuses rows of others.
+
+        - `trusted`: the bytes are as you wrote them. What your own windows, aggregates and policies keep is pickled,
+          and reading a pickle runs whatever code is in it; without `trusted` such bytes are refused.
         """
         from panes.runners.local.runner import make_operator
 
-        return make_operator(self._plan, restore=restore, store=store)
+        return make_operator(
+            self._plan, restore=restore, store=store, trusted=trusted, keep_late=self._plan.stream.keep_late
+        )
+
+    def key_group(self, *key: Any, **named: Any) -> int:
+        """The key group, 0..127, of a key: its values in the order of the key columns, or by their names.
+
+        The same in every process: it says which part of a snapshot, or which operator, a row belongs to. Without a
+        key, all rows are in group 0.
+        """
+        from panes.slicing.key_groups import key_group
+
+        stream = self._plan.stream
+        return key_group({name: stream.schema.field(name).type for name in stream.keys}, key, named)
 
     def _then(self, step: Callable[[Shape], Step]) -> Query:
         return Query(self._plan.then(step(self._plan.shape)), self._source)
@@ -211,6 +242,16 @@ class Query(Answers):
 
     def __repr__(self) -> str:
         labels = ", ".join(label for label, _ in self._plan.windows)
-        outputs = ", ".join(self._plan.aggregation.outputs)
+        outputs = ", ".join(self._plan.outputs)
         steps = "".join(f"; {step}" for step in self._plan.steps)
         return f"<Query of {outputs} over {labels}{steps}>"
+
+    def _repr_html_(self) -> str:
+        from panes.slicing.showing import html_rows
+
+        plan = self._plan
+        data = "pushed rows" if self._source is None else str(self._source)
+        windows = html_rows(("window", ""), [(label, repr(window)) for label, window in plan.windows])
+        columns = html_rows(("gives", "type"), [(f.name, str(f.type)) for f in plan.shape.schema])
+        steps = "".join(f"<p>{escape(str(step))}</p>" for step in plan.steps)
+        return f"<p>Query over {escape(data)}</p>{windows}{columns}{steps}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ import pyarrow as pa
 from panes.answers import Answers
 from panes.errors import QueryError
 from panes.operated import Operated
+from panes.plan.hints import STREAM_HABITS, WINDOWED_HABITS, Hinted, check_no_columns
 from panes.query import Query
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ def stream(
     lateness: Duration | None = None,
     schema: Mapping[str, str | pa.DataType] | pa.Schema | None = None,
     time_unit: str | None = None,
+    keep_late: int | None = 100_000,
 ) -> Stream:
     """Rows with an event time.
 
@@ -52,8 +55,11 @@ def stream(
     - `key`: the column or columns by which windows are kept apart.
     - `watermark`: how much disorder to wait for; None: rows are in order; "manual": only `advance` moves it.
     - `lateness`: how long after the watermark a late row still corrects its windows.
+    - `keep_late`: how many of the rows that no result uses `late` has, the newest ones; all are counted in `metrics`.
+      None: all of them, which grow without bound.
     - `schema`: column types, for data that has none of its own, or to read some columns differently.
     """
+    from panes.plan.column_names import check_columns
     from panes.plan.streams import plan_stream, time_type
     from panes.plan.types import arrow_schema
     from panes.runners.local.sources import open_source
@@ -62,22 +68,23 @@ def stream(
     if data is None and declared is None:
         raise QueryError("a stream without data needs schema=, for instance {'ts': 'timestamp', 'v': 'double'}")
     source = None if data is None else open_source(data, declared)
+    columns = source.schema if source is not None else declared
+    assert columns is not None
+    check_columns(columns.names)
     if not isinstance(time, str):
         from panes.composed import stamped
 
         return stamped(source, time, key, watermark, lateness, time_unit)
-    columns = source.schema if source is not None else declared
-    assert columns is not None
     kind = time_type(columns, time)
     if kind != columns.field(time).type:
         columns = pa.schema([pa.field(f.name, kind if f.name == time else f.type) for f in columns])
         if source is not None:
             source.retype(time, kind)
-    return Stream(source, plan_stream(columns, time, key, watermark, lateness, time_unit))
+    return Stream(source, plan_stream(columns, time, key, watermark, lateness, time_unit, keep_late))
 
 
-@dataclass(frozen=True)
-class Stream(Answers, Operated):
+@dataclass(frozen=True, repr=False)
+class Stream(Answers, Operated, Hinted):
     """Rows with an event time, and what is done to each of them. Made by `pn.stream`.
 
     Without windows it runs, too, and gives the columns of its last `select` for each of its rows.
@@ -86,6 +93,8 @@ class Stream(Answers, Operated):
     _source: Source | None
     _plan: StreamPlan
     _runs: list[FlowRun] = field(default_factory=list, init=False, repr=False, compare=False)  # the last one
+    _habits = STREAM_HABITS
+    _called = "a stream"
 
     def where(self, condition: str) -> Stream:
         """Only the rows for which the SQL condition is true. Rows left out don't move the watermark."""
@@ -104,6 +113,7 @@ class Stream(Answers, Operated):
         """Only these columns; new ones as in `with_columns`. Windows can still use the time and key columns."""
         if not columns and not expressions:
             raise QueryError("select() needs at least one column")
+        check_no_columns("select", columns)
         for name in columns:
             if name not in self._plan.scope.names:
                 from panes.plan.hints import did_you_mean
@@ -116,6 +126,7 @@ class Stream(Answers, Operated):
         """The same rows, with windows kept apart by these columns, computed ones too; by none: for all rows."""
         from panes.plan.streams import key_columns
 
+        check_no_columns("key_by", columns, "give the name of a column, for instance key_by('symbol')")
         plan = self._plan
         computed = [name for name in columns if name in plan.scope.derived]
         flat = self._flat(f"key_by({computed[0]!r})", plan.scope.names) if computed else self
@@ -141,6 +152,7 @@ class Stream(Answers, Operated):
             watermark=watermark,
             lateness=lateness,
             time_unit=time_unit,
+            keep_late=plan.keep_late,
         )
         return replace(timed, _plan=replace(timed._plan, shown=plan.columns))
 
@@ -152,6 +164,7 @@ class Stream(Answers, Operated):
         """
         from panes.windows.base import Part
 
+        check_no_columns("window", (*windows, *named.values()), "give a window, for instance pn.tumbling('1 min')")
         if any(isinstance(w, Part) for w in (*windows, *named.values())):
             from panes.policies.policy import as_window
 
@@ -176,10 +189,12 @@ class Stream(Answers, Operated):
     def _derive(
         self, expressions: Mapping[str, str], visible: tuple[str, ...] | None, shown: tuple[str, ...]
     ) -> Stream:
+        from panes.plan.column_names import check_name
         from panes.plan.scalars import Scalars
 
         plan = self._plan
         for name in expressions:
+            check_name(name, "select")
             if name == plan.time or name in plan.keys:
                 raise QueryError(
                     f"{name!r} is the time or a key of the stream and can't be replaced; choose another name"
@@ -269,14 +284,25 @@ class Stream(Answers, Operated):
         by = f", key {', '.join(self._plan.keys)}" if self._plan.keys else ""
         return f"<Stream of {self._named}: time {self._plan.time}{by}; columns {', '.join(self._plan.scope.names)}>"
 
+    def _repr_html_(self) -> str:
+        from panes.plan.flow import Flow
+        from panes.slicing.showing import html_rows
 
-@dataclass(frozen=True)
-class WindowedStream:
+        plan = self._plan
+        roles = {**dict.fromkeys(plan.keys, "key"), plan.time: "time"}
+        rows = [(f.name, str(f.type), roles.get(f.name, "")) for f in Flow.of(plan, plan.scope.names).schema]
+        return f"<p>Stream of {escape(self._named)}</p>{html_rows(('column', 'type', ''), rows)}"
+
+
+@dataclass(frozen=True, repr=False)
+class WindowedStream(Hinted):
     """A stream with windows, waiting to hear what to compute."""
 
     _stream: Stream
     _windows: Mapping[str, Window]
     _emit_empty: bool
+    _habits = WINDOWED_HABITS
+    _called = "a stream with windows"
 
     def every(self, trigger: Any) -> WindowedStream:
         """Policies given to `window` say how much is kept, and this one when there is a result.
@@ -306,6 +332,7 @@ class WindowedStream:
 
     def agg(self, /, *aggregates: str | Aggregate, **named: str | Aggregate) -> Query:
         """What to compute per window: SQL text or aggregate objects. A name is the column of the result."""
+        from panes.plan.hints import check_outputs
         from panes.plan.query import plan_query
 
         outputs: dict[str, str | Aggregate] = {}
@@ -318,6 +345,7 @@ class WindowedStream:
             if name in outputs:
                 raise QueryError(f"agg: two aggregates have the name {name!r}; rename one")
             outputs[name] = aggregate
+        check_outputs(outputs)
         plan = plan_query(self._stream._plan, self._windows, outputs, emit_empty=self._emit_empty)
         return Query(plan, self._stream._source)
 
@@ -348,3 +376,13 @@ class WindowedStream:
         asked = Asked(entries, where, group_by, having, order_by, limit, distinct)
         plan = plan_relation(self._stream._plan, self._windows, asked, alias=alias, emit_empty=self._emit_empty)
         return Query(plan, self._stream._source)
+
+    def __repr__(self) -> str:
+        return f"<Windows {', '.join(self._windows)} over {self._stream!r}; agg(...) or relation(...) makes a query>"
+
+    def _repr_html_(self) -> str:
+        from panes.slicing.showing import html_rows
+
+        rows = [(label, repr(window)) for label, window in self._windows.items()]
+        more = "agg(...) or relation(...) makes a query"
+        return f"{self._stream._repr_html_()}{html_rows(('window', ''), rows)}<p>{more}</p>"

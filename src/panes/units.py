@@ -254,6 +254,19 @@ class TimeDomain:
         except OverflowError:
             raise DataError(f"time {tick} ({self.unit}) is outside the years 1 to 9999 of a datetime") from None
 
+    def shown(self, tick: int) -> int | datetime:
+        """The tick in the terms of the time column: a number, or a datetime, without a zone if the column has none.
+
+        Beyond the years 1 to 9999 it is the first or the last datetime there is.
+        """
+        if self.integer:
+            return int(tick)
+        try:
+            moment = self.to_datetime(tick)
+        except DataError:
+            moment = (datetime.min if tick < 0 else datetime.max).replace(tzinfo=timezone.utc)
+        return moment.replace(tzinfo=None) if self.tz is None else moment
+
 
 def zone(name: str, *, argument: str = "tz") -> Any:
     """The time zone called `name`; QueryError if there is none."""

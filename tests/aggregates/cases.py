@@ -16,6 +16,10 @@ import pyarrow as pa
 from panes import aggregates as pn
 from panes.aggregates.base import Aggregate, Inputs
 from panes.aggregates.columns import column_from_arrow
+from panes.aggregates.distinct import distinct
+from panes.aggregates.pairs import FUNCTIONS as PAIRS
+from panes.aggregates.pairs import OfPairs
+from panes.aggregates.sorted_text import SortedStringAgg
 
 AGGREGATES: dict[str, Aggregate] = {
     "count": pn.count("x"),
@@ -37,19 +41,50 @@ AGGREGATES: dict[str, Aggregate] = {
     "count_distinct": pn.count_distinct("x"),
     "median": pn.median("x"),
     "q90": pn.quantile("x", 0.9),
-    "q07": pn.quantile("x", 0.07),
+    "q07": pn.quantile("x", 0.07, method="disc"),
+    "lower": pn.quantile("x", 0.3, method="lower"),
+    "higher": pn.quantile("x", 0.3, method="higher"),
+    "nearest": pn.quantile("x", 0.75, method="nearest"),
     "quantiles": pn.quantiles("x", [0, 0.25, 1.0]),
+    "elements": pn.quantiles("x", [0, 0.25, 1.0], method="disc"),
     "mode": pn.mode("x"),
     "collect_list": pn.collect_list("x"),
     "string_agg": pn.string_agg("x", separator="|"),
     "m4": pn.m4("x"),
     "arg_min": pn.arg_min("x", "y"),
     "arg_max": pn.arg_max("x", "y"),
+    "any_value": pn.any_value("x"),
+    "bool_and": pn.bool_and("x"),
+    "bool_or": pn.bool_or("x"),
+    "count_if": pn.count_if("x"),
+    "bit_and": pn.bit_and("x"),
+    "bit_or": pn.bit_or("x"),
+    "bit_xor": pn.bit_xor("x"),
+    "try_sum": pn.try_sum("x"),
+    "try_avg": pn.try_avg("x"),
+    "skewness": pn.skewness("x"),
+    "kurtosis": pn.kurtosis("x"),
+    "collect_set": pn.collect_set("x"),
+    "histogram_numeric": pn.histogram_numeric("x", 3),
+    "percentile_approx": pn.percentile_approx("x", 0.4),
+    "sorted text": SortedStringAgg(("x", "y"), "|"),
+    "sorted text, last first": SortedStringAgg(("x", "y"), "|", descending=True, nulls_first=False),
+    "count both": pn.count("x", "y"),
+    "sum distinct": distinct(pn.sum("x")),
+    "count distinct both": distinct(pn.count("x", "y")),
+    "list distinct": distinct(pn.collect_list("x")),
+    **{name: OfPairs(("x", "y"), name) for name in PAIRS},
 }
 
-_ANY = ["count", "min", "max", "min_count", "max_count", "first", "last", "count_distinct", "median", "q90"]
-_ANY += ["q07", "quantiles", "mode", "collect_list", "m4", "arg_min", "arg_max"]
+_ANY = ["count", "min", "max", "min_count", "max_count", "first", "last", "count_distinct"]
+_ANY += ["q07", "lower", "higher", "nearest", "elements", "mode", "collect_list", "m4", "arg_min", "arg_max"]
+_ANY += ["any_value", "collect_set", "percentile_approx", "count both", "count distinct both", "list distinct"]
 _NUMERIC = ["sum", "avg", "stddev", "variance", "stddev_pop", "var_pop", "product", "geometric_mean", "range"]
+_NUMERIC += ["try_sum", "try_avg", "skewness", "kurtosis", "histogram_numeric", "sum distinct", *PAIRS]
+_TEXT = ["string_agg", "sorted text", "sorted text, last first"]
+_BITS = ["bit_and", "bit_or", "bit_xor"]
+_BETWEEN = ["median", "q90", "quantiles"]
+_NUMERIC += _BETWEEN
 
 _NANS = [math.nan, math.inf, -math.inf, -0.0, 0.0]
 
@@ -74,33 +109,48 @@ def _word(r: random.Random) -> str:
 
 #: type name -> (Arrow type, how to draw a value, aggregates it is fit for)
 TYPES: dict[str, tuple[pa.DataType, Callable[[random.Random], Any], list[str]]] = {
-    "int64": (pa.int64(), _small, _ANY + _NUMERIC),
+    "int64": (pa.int64(), _small, _ANY + _NUMERIC + _BITS),
     "int32": (pa.int32(), _small, _ANY + _NUMERIC),
-    "int8": (pa.int8(), _wide(8, True), [*_ANY, "sum", "avg", "range"]),
-    "int16": (pa.int16(), _wide(16, True), [*_ANY, "sum", "avg", "range"]),
-    "uint8": (pa.uint8(), _wide(8, False), [*_ANY, "sum", "avg", "range"]),
-    "uint32": (pa.uint32(), _wide(32, False), [*_ANY, "sum", "avg", "range"]),
-    "wide int64": (pa.int64(), _wide(64, True), [*_ANY, "avg"]),
-    "wide uint64": (pa.uint64(), _wide(64, False), [*_ANY, "avg", "range"]),
+    "int8": (pa.int8(), _wide(8, True), [*_ANY, *_BITS, *_BETWEEN, "sum", "avg", "range"]),
+    "int16": (pa.int16(), _wide(16, True), [*_ANY, *_BETWEEN, "sum", "avg", "range"]),
+    "uint8": (pa.uint8(), _wide(8, False), [*_ANY, *_BETWEEN, "sum", "avg", "range"]),
+    "uint32": (pa.uint32(), _wide(32, False), [*_ANY, *_BITS, *_BETWEEN, "sum", "avg", "range"]),
+    "wide int64": (pa.int64(), _wide(64, True), [*_ANY, *_BITS, "try_sum", "try_avg", *_BETWEEN, "avg"]),
+    "wide uint64": (pa.uint64(), _wide(64, False), [*_ANY, *_BETWEEN, "avg", "range"]),
     "float64": (pa.float64(), lambda r: r.choice([r.uniform(-5, 5), float(_small(r))]), _ANY + _NUMERIC),
     "float64 with NaN": (
         pa.float64(),
         lambda r: r.choice([*_NANS, 1.0, 2.0, 3.0]),
-        [*_ANY, "sum", "avg", "variance", "stddev", "var_pop", "product", "geometric_mean"],
+        [
+            *_ANY,
+            *_BETWEEN,
+            "sum",
+            "avg",
+            "variance",
+            "stddev",
+            "var_pop",
+            "product",
+            "geometric_mean",
+            "skewness",
+            "kurtosis",
+            "try_sum",
+            "sum distinct",
+            *PAIRS,
+        ],
     ),
-    "float32": (pa.float32(), lambda r: float(np.float32(r.uniform(-5, 5))), [*_ANY, "sum", "avg"]),
-    "float16": (pa.float16(), lambda r: float(np.float16(r.uniform(-5, 5))), [*_ANY, "sum", "avg"]),
+    "float32": (pa.float32(), lambda r: float(np.float32(r.uniform(-5, 5))), [*_ANY, *_BETWEEN, "sum", "avg"]),
+    "float16": (pa.float16(), lambda r: float(np.float16(r.uniform(-5, 5))), [*_ANY, *_BETWEEN, "sum", "avg"]),
     "time": (pa.time32("s"), lambda r: dt.time(0, 0, r.randint(0, 5)), _ANY),
-    "boolean": (pa.bool_(), lambda r: r.random() < 0.5, _ANY),
+    "boolean": (pa.bool_(), lambda r: r.random() < 0.5, [*_ANY, "bool_and", "bool_or", "count_if"]),
     "decimal": (
         pa.decimal128(20, 2),
         lambda r: Decimal(r.randint(-500, 500)).scaleb(-2),
-        [*_ANY, "sum", "avg", "range"],
+        [*_ANY, *_BETWEEN, "sum", "avg", "range"],
     ),
     "long decimal": (
         pa.decimal128(38, 3),
         lambda r: Decimal(r.randint(-(10**33), 10**33)).scaleb(-3),
-        [*_ANY, "sum", "range"],
+        [*_ANY, *_BETWEEN, "sum", "range", "try_sum"],
     ),
     "timestamp": (
         pa.timestamp("us"),
@@ -114,10 +164,10 @@ TYPES: dict[str, tuple[pa.DataType, Callable[[random.Random], Any], list[str]]] 
     ),
     "date": (pa.date32(), lambda r: dt.date(1970, 1, 1) + dt.timedelta(days=_small(r)), [*_ANY, "range"]),
     "duration": (pa.duration("us"), lambda r: dt.timedelta(seconds=_small(r)), [*_ANY, "range"]),
-    "string": (pa.string(), _word, [*_ANY, "string_agg"]),
-    "large string": (pa.large_string(), _word, [*_ANY, "string_agg"]),
+    "string": (pa.string(), _word, [*_ANY, *_TEXT]),
+    "large string": (pa.large_string(), _word, [*_ANY, *_TEXT]),
     "binary": (pa.binary(), lambda r: r.choice([b"", b"a", b"\xff"]), _ANY),
-    "list": (pa.list_(pa.int64()), lambda r: [_small(r)], ["count", "first", "last", "collect_list"]),
+    "list": (pa.list_(pa.int64()), lambda r: [_small(r)], ["count", "first", "last", "collect_list", "any_value"]),
 }
 
 MATRIX = [(name, type_name) for type_name, (_, _, fit) in TYPES.items() for name in fit]

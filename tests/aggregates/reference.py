@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import operator
 import statistics
 from collections import Counter
 from decimal import ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
 from typing import Any
+
+from panes.aggregates.pairs import FUNCTIONS as PAIRS
 
 
 class Ordered:
@@ -36,6 +39,20 @@ def in_order(values: list[Any]) -> list[Any]:
 def kth(values: list[Any], p: Any) -> Any:
     rank = max(1, math.ceil(Fraction(str(p)) * len(values)))
     return in_order(values)[rank - 1]
+
+
+def place(values: list[Any], p: Any, method: str) -> Any:
+    at = Fraction(str(p)) * (len(values) - 1)
+    return in_order(values)[{"lower": math.floor, "higher": math.ceil, "nearest": round}[method](at)]
+
+
+def between(values: list[Any], p: float) -> float:
+    """Between the two nearest, in doubles as Spark has it."""
+    at = (len(values) - 1) * p
+    low, high = (in_order(values)[round_(at)] for round_ in (math.floor, math.ceil))
+    if Ordered(low) == Ordered(high):
+        return float(low)
+    return float(low) + (float(high) - float(low)) * (at - math.floor(at))
 
 
 def moments(values: list[Any], *, population: bool, root: bool) -> float | None:
@@ -110,6 +127,80 @@ def distance(values: list[Any]) -> Any:
     return ordered[-1] - ordered[0]
 
 
+def bits(values: list[int], operation: Any) -> int:
+    out = values[0]
+    for v in values[1:]:
+        out = operation(out, v)
+    return out
+
+
+def fits(total: Any) -> Any:
+    return None if isinstance(total, int) and not -(2**63) <= total < 2**63 else total
+
+
+def shape(values: list[Any], power: int) -> float | None:
+    if any(not math.isfinite(v) for v in values):
+        return math.nan
+    exact = [Fraction(v) for v in values]
+    mean = sum(exact) / len(exact)
+    m2, m = (sum((v - mean) ** k for v in exact) for k in (2, power))
+    if m2 == 0:
+        return None
+    if power == 3:
+        return math.sqrt(len(values)) * float(m) / math.sqrt(float(m2) ** 3)
+    return float(len(values) * m / (m2 * m2)) - 3.0
+
+
+def distinct(values: list[Any]) -> list[Any]:
+    return [v.value if not v.nan else math.nan for v in sorted({Ordered(v) for v in values})]
+
+
+def histogram(values: list[Any], bins: int) -> list[dict[str, Any]]:
+    whole = isinstance(values[0], int)
+    found = [[float(v), float(sum(Ordered(o) == Ordered(v) for o in values))] for v in distinct(values)]
+    while len(found) > bins:
+        i = min(range(len(found) - 1), key=lambda i: found[i + 1][0] - found[i][0])
+        (a, n), (b, m) = found[i : i + 2]
+        found[i : i + 2] = [[(a * n + b * m) / (n + m), n + m]]
+    return [{"x": int(x) if whole else x, "y": y} for x, y in found]
+
+
+def of_pairs(name: str, pairs: list[tuple[Any, Any]]) -> Any:
+    n = len(pairs)
+    if name == "regr_count":
+        return n
+    if n == 0:
+        return None
+    if name.startswith("regr_avg"):
+        return plain_sum([float(p[name == "regr_avgx"]) for p in pairs]) / n
+
+    def around(i: int, j: int) -> float | Fraction:
+        if any(not math.isfinite(p[k]) for p in pairs for k in (i, j)):
+            return math.nan
+        exact = [(Fraction(p[i]), Fraction(p[j])) for p in pairs]
+        a, b = (sum(e[k] for e in exact) / n for k in (0, 1))
+        return sum((u - a) * (v - b) for u, v in exact)
+
+    yy, xx, xy = around(0, 0), around(1, 1), around(0, 1)
+    sums = {"regr_syy": yy, "regr_sxx": xx, "regr_sxy": xy, "covar_pop": xy / n}
+    if name in sums:
+        return float(sums[name])
+    if name == "covar_samp":
+        return float(xy / (n - 1)) if n > 1 else None
+    if name == "corr":
+        return None if n == 1 or 0 in (xx, yy) else float(xy) / math.sqrt(xx * yy)
+    if xx == 0:
+        return None
+    if name == "regr_r2":
+        return 1.0 if yy == 0 else float(xy * xy / (xx * yy))
+    slope = xy / xx
+    if name == "regr_slope":
+        return float(slope)
+    if isinstance(slope, float):
+        return math.nan
+    return float(sum(Fraction(p[0]) for p in pairs) / n - slope * sum(Fraction(p[1]) for p in pairs) / n)
+
+
 #: name -> (function of the non-null values in event order, result where there are none)
 BY_VALUES: dict[str, tuple[Any, Any]] = {
     "count": (len, 0),
@@ -129,11 +220,31 @@ BY_VALUES: dict[str, tuple[Any, Any]] = {
     "geometric_mean": (geometric_mean, None),
     "product": (product, None),
     "count_distinct": (lambda v: len({Ordered(x) for x in v}), 0),
-    "median": (lambda v: kth(v, "0.5"), None),
-    "q90": (lambda v: kth(v, "0.9"), None),
+    "median": (lambda v: between(v, 0.5), None),
+    "q90": (lambda v: between(v, 0.9), None),
     "q07": (lambda v: kth(v, "0.07"), None),
-    "quantiles": (lambda v: [kth(v, p) for p in ("0", "0.25", "1")], None),
+    "lower": (lambda v: place(v, "0.3", "lower"), None),
+    "higher": (lambda v: place(v, "0.3", "higher"), None),
+    "nearest": (lambda v: place(v, "0.75", "nearest"), None),
+    "quantiles": (lambda v: [between(v, p) for p in (0.0, 0.25, 1.0)], None),
+    "elements": (lambda v: [kth(v, p) for p in ("0", "0.25", "1")], None),
     "mode": (mode, None),
+    "any_value": (lambda v: v[0], None),
+    "bool_and": (all, None),
+    "bool_or": (any, None),
+    "count_if": (sum, 0),
+    "bit_and": (lambda v: bits(v, operator.and_), None),
+    "bit_or": (lambda v: bits(v, operator.or_), None),
+    "bit_xor": (lambda v: bits(v, operator.xor), None),
+    "try_sum": (lambda v: fits(plain_sum(v)), None),
+    "try_avg": (mean, None),
+    "skewness": (lambda v: shape(v, 3), None),
+    "kurtosis": (lambda v: shape(v, 4), None),
+    "collect_set": (distinct, []),
+    "histogram_numeric": (lambda v: histogram(v, 3), None),
+    "percentile_approx": (lambda v: kth(v, "0.4"), None),
+    "sum distinct": (lambda v: plain_sum(distinct(v)), None),
+    "list distinct": (distinct, []),
     "collect_list": (list, []),
     "string_agg": ("|".join, None),
     "m4": (
@@ -146,6 +257,22 @@ BY_VALUES: dict[str, tuple[Any, Any]] = {
 def expected(name: str, rows: list[tuple[Any, ...]]) -> Any:
     """The result over rows (value, [by,] time, seq) in any order."""
     rows = sorted(rows, key=lambda r: r[-2:])
+    both = [r[:2] for r in rows if len(r) == 4 and None not in r[:2]]
+    if name in PAIRS:
+        return of_pairs(name, both)
+    if name.startswith("sorted text"):
+        there = [r for r in rows if r[0] is not None]
+        nulls, others = [r for r in there if r[1] is None], [r for r in there if r[1] is not None]
+        if name == "sorted text":
+            ordered = [*nulls, *sorted(others, key=lambda r: Ordered(r[1]))]
+        else:
+            distinct_keys = sorted({Ordered(r[1]) for r in others}, reverse=True)
+            ordered = [*(r for key in distinct_keys for r in others if Ordered(r[1]) == key), *nulls]
+        return "|".join(r[0] for r in ordered) if there else None
+    if name == "count both":
+        return len(both)
+    if name == "count distinct both":
+        return len({(Ordered(a), Ordered(b)) for a, b in both})
     if name in ("arg_min", "arg_max"):
         present = [r for r in rows if r[1] is not None]
         if not present:

@@ -11,7 +11,7 @@ import pytest
 
 from panes import aggregates as pn
 from panes.aggregates.base import Aggregate, Cells
-from panes.aggregates.holistic import ranks_of, share
+from panes.aggregates.quantiles import ranks_of, share
 from panes.aggregates.runs import Runs
 from panes.errors import DataError, QueryError
 from panes.testing.evaluate import evaluate, inputs_of
@@ -79,11 +79,20 @@ EXAMPLES: list[tuple[Aggregate, list[list[object]], object]] = [
     (pn.variance("x"), [[1.0, math.inf]], NAN),
     (pn.geometric_mean("x"), [[1.0, -1.0]], NAN),
     (pn.geometric_mean("x"), [[0.0, 4.0]], 0.0),
-    (pn.quantile("x", 0), [[3, 1, 2]], 1),
-    (pn.quantile("x", 1), [[3, 1, 2]], 3),
+    (pn.quantile("x", 0), [[3, 1, 2]], 1.0),
+    (pn.median("x"), [[1, 2]], 1.5),
+    (pn.quantile("x", 0.5, method="lower"), [[1, 2]], 1),
+    (pn.quantile("x", 0.5, method="higher"), [[1, 2]], 2),
+    (pn.quantile("x", 0.4, method="disc"), [["a", "b", "c"]], "b"),
+    (pn.median("x"), [[-math.inf, 2.0]], NAN),
+    (pn.median("x"), [[2.0, math.inf]], math.inf),
+    (pn.corr("y", "x"), [[math.inf, 2.0], [1.0, 1.0]], None),
+    (pn.median("x"), [[Decimal("1.10"), Decimal("1.20")]], 1.15),
+    (pn.quantile("x", 1), [[3, 1, 2]], 3.0),
     (pn.count(), [], 0),
     (pn.collect_list("x"), [[None, None]], []),
-    (pn.string_agg("x"), [["", None, "a"]], ",a"),
+    (pn.string_agg("x", separator=","), [["", None, "a"]], ",a"),
+    (pn.string_agg("x"), [["b", None, "a"]], "ba"),
     (pn.arg_min("v", "k"), [["a", "b"], [1, 1]], "a"),
     (pn.arg_max("v", "k"), [["a", "b", "c"], [1, 2, 2]], "b"),
     (pn.arg_max("v", "k"), [[None, "b"], [2, 1]], None),
@@ -92,7 +101,7 @@ EXAMPLES: list[tuple[Aggregate, list[list[object]], object]] = [
     (pn.range("x"), [[NAN, 1.0]], NAN),
     # 64-bit integers never pass through a float
     (pn.max("x"), [[MOST, MOST - 1]], MOST),
-    (pn.median("x"), [[MOST, MOST - 1, MOST - 2]], MOST - 1),
+    (pn.quantile("x", 0.5, method="lower"), [[MOST, MOST - 1, MOST - 2]], MOST - 1),
     (pn.mode("x"), [[MOST, MOST - 1, MOST - 1]], MOST - 1),
     (pn.count_distinct("x"), [[MOST, MOST - 1, MOST - 1]], 2),
     (pn.last("x"), [[0, MOST - 1]], MOST - 1),
@@ -151,6 +160,7 @@ REFUSED = [
     (pn.sum("nothing"), [pa.null()], r"sum\(nothing\)"),
     (pn.arg_min("v", "k"), [pa.int64()], "2 arguments"),
     (pn.stddev("s"), [pa.string()], r"stddev\(s\)"),
+    (pn.median("s"), [pa.string()], r"median\(s\).*quantile\(s, 0.5, method='disc'\)"),
 ]
 
 
@@ -169,6 +179,8 @@ def test_quantile_outside_0_to_1_is_refused(p: object) -> None:
 
 
 def test_other_bad_arguments_are_refused_at_once() -> None:
+    with pytest.raises(QueryError, match=r"method = 'median' is not known; there are 'linear', 'lower'"):
+        pn.quantile("x", 0.5, method="median")
     with pytest.raises(QueryError, match="at least one"):
         pn.quantiles("x", [])
     with pytest.raises(QueryError, match="relative_error"):
@@ -181,8 +193,8 @@ def test_other_bad_arguments_are_refused_at_once() -> None:
 
 def test_ranks_are_exact_for_the_number_that_was_written() -> None:
     n = np.array([0, 1, 100, 10**15])
-    assert ranks_of(share("q", 0.07), n).tolist() == [0, 1, 7, 7 * 10**13]
-    assert ranks_of(share("q", 0.1 + 0.2), n).tolist() == [0, 1, 31, 300000000000001]
+    assert ranks_of("disc", share("q", 0.07), n).tolist() == [0, 1, 7, 7 * 10**13]
+    assert ranks_of("disc", share("q", 0.1 + 0.2), n).tolist() == [0, 1, 31, 300000000000001]
 
 
 def test_specs_are_values() -> None:
@@ -215,4 +227,4 @@ def test_cells_of_several_lifts_can_be_joined() -> None:
     bound = pn.median("x").bind([pa.int64()])
     parts = [bound.lift(inputs_of([pa.array(v)]), np.array([0, len(v)])) for v in ([3, 1], [2])]
     both = Cells.concat([bound.empty(1), *parts])
-    assert bound.lower(both).to_pylist() == [None, 1, 2]
+    assert bound.lower(both).to_pylist() == [None, 2.0, 2.0]

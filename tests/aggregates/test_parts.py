@@ -15,6 +15,7 @@ import pytest
 from panes import aggregates as pn
 from panes.aggregates.base import Inputs
 from panes.aggregates.columns import arrow_from_values, column_from_arrow
+from panes.aggregates.pairs import FUNCTIONS as PAIRS
 from panes.aggregates.registry import by_name, names
 from panes.aggregates.segments import compress, segment_count, segment_reduce, sort_by_group
 from panes.errors import DataError, ExpressionError
@@ -137,13 +138,20 @@ def test_hashes_are_the_same_in_every_process() -> None:
 
 
 def test_every_name_makes_an_aggregate() -> None:
-    extra = {"quantile": (0.5,), "percentile": (0.5,), "percentile_disc": (0.5,), "quantiles": ([0.5],)}
+    extra = {
+        "quantile": (0.5,),
+        "percentile": (0.5,),
+        "percentile_cont": (0.5,),
+        "percentile_disc": (0.5,),
+        "quantiles": ([0.5],),
+    }
     extra |= {"percentile_approx": (0.5,), "approx_percentile": ([0.1, 0.9],)}
     extra |= dict.fromkeys(["min_by", "max_by", "arg_min", "arg_max", "argmin", "argmax"], ("y",))
+    extra |= {"histogram_numeric": (5,), **dict.fromkeys(PAIRS, ("y",))}
     for name in names():
         aggregate = by_name(name.upper())("x", *extra.get(name, ()))
         assert aggregate.inputs[0] == "x"
-    assert repr(by_name("approx_percentile")("x", [0.1, 0.9])) == "quantiles(x, ps=(0.1, 0.9))"
+    assert repr(by_name("approx_percentile")("x", [0.1, 0.9])) == "quantiles(x, ps=(0.1, 0.9), method='disc')"
     assert by_name("listagg")("x", ";") == pn.string_agg("x", separator=";")
     assert by_name("approx_count_distinct")("x", 0.05).relative_error == 0.05  # type: ignore[attr-defined]
 

@@ -14,7 +14,7 @@ from bench import data, report
 from bench.contenders import ENGINE, Contender, RivalRunner, rival
 from bench.harness import RATE, Claim, Goal, Lab, Options, Point, Workload, run
 from bench.rivals import FUNCTIONS, Cutty, Pairs, Periodic, TupleBuffer
-from bench.workloads import WORKLOADS
+from bench.workloads.catalogue import WORKLOADS
 from panes.cli import bench as bench_command
 from panes.cli.main import app
 
@@ -122,7 +122,7 @@ def test_every_experiment_of_the_literature_is_there() -> None:
 def test_panes_bench_runs_a_workload(tmp_path: Path) -> None:
     """Through the command, in its own process, as a user does."""
     result = CliRunner().invoke(
-        app, ["bench", "--quick", "--only", "w19-sensors", "--rows", "5000", "--out", str(tmp_path)]
+        app, ["bench", "--repeat", "1", "--only", "w19-sensors", "--rows", "5000", "--out", str(tmp_path)]
     )
     assert result.exit_code == 0, result.output
     written = json.loads((tmp_path / "w19-sensors.json").read_text())

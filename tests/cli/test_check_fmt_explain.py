@@ -40,6 +40,29 @@ def test_check_needs_no_data(panes: Panes) -> None:
     assert panes("check", "-", stdin=text).exit_code == 0
 
 
+SLIDES = """
+create stream s (ts timestamp, v int) source file ('s.csv');
+select sum(v) as v from s [size 10 min every 3 min on ts];
+select sum(v) as v from s [size 10 min every 3 min on ts align start as ten] [size 9 every 3 as nine];
+select sum(v) as v from s [size 1 hour every 10 min on ts];
+select sum(v) as v from hop(table s, descriptor(ts), interval '3' minutes, interval '10' minutes);
+create stream d as select sum(v) as v from (select * from s) [size 5 every 2] as x;
+"""
+
+
+def test_check_notes_sizes_that_are_no_multiple_of_the_slide(panes: Panes) -> None:
+    done = panes("check", "-", stdin=SLIDES)
+    assert done.exit_code == 0
+    first = [line for line in done.stderr.splitlines() if ": note: " in line]
+    assert first == [
+        "stdin:3:27: note: windows of 10 min every 3 min end at every slide, and 10 min is no multiple of 3 min",
+        "stdin:7:62: note: windows of 5 every 2 end at every slide, and 5 is no multiple of 2",
+    ]
+    assert "write ALIGN START for windows that start there" in done.stderr
+    found = json.loads(panes("check", "--json", "-", stdin=SLIDES).stdout)
+    assert [(f["severity"], f["line"]) for f in found] == [("note", 3), ("note", 7)]
+
+
 def test_check_for_editors(panes: Panes) -> None:
     done = panes("check", "--json", "-", "app.cql", stdin=WRONG)
     assert done.exit_code == 1
@@ -50,6 +73,7 @@ def test_check_for_editors(panes: Panes) -> None:
         "column": 8,
         "end_line": 3,
         "end_column": 12,
+        "severity": "error",
         "message": "there is no column 'pric'",
         "hints": ["did you mean 'price'?"],
     }

@@ -14,6 +14,7 @@ from typing import Any
 
 from tests.cql_fuzz.terms import Term
 from tests.oracle.aggregates import OF_VALUES, order
+from tests.oracle.aggregates import distinct as different
 
 Scope = dict[str, Any]
 
@@ -63,12 +64,20 @@ def value_of(term: Term, scope: Scope, rows: Sequence[Scope] | None = None) -> A
     return None if None in values else _ARITHMETIC[name](*values)
 
 
+def _of_row(scope: Scope) -> Scope:
+    """A scope in which bare names are those of the row, though its window has some of them."""
+    return {**scope, **{name.removeprefix("#row."): v for name, v in scope.items() if name.startswith("#row.")}}
+
+
 def aggregate(name: str, distinct: str, value: Term | None, where: Term | None, rows: Sequence[Scope]) -> Any:
+    rows = [_of_row(r) for r in rows]
     kept = [r for r in rows if where is None or value_of(where, r) is True]
     if value is None:
         return len(kept)
     values = [v for v in (value_of(value, r) for r in kept) if v is not None]
-    return OF_VALUES["count_distinct" if distinct else name](values)
+    if distinct and name == "count":
+        return OF_VALUES["count_distinct"](values)
+    return OF_VALUES[name](different(values) if distinct else values)
 
 
 def _logic(both: bool, a: Any, b: Any) -> Any:

@@ -23,6 +23,12 @@ class Feed:
     rows: tuple[tuple[Any, ...], ...]
     time: str | None = None
     delay: tree.Duration | None = None
+    #: other names of the time
+    also: tuple[str, ...] = ()
+
+    @property
+    def times(self) -> tuple[str, ...]:
+        return () if self.time is None else (self.time, *self.also)
 
     @property
     def names(self) -> list[str]:
@@ -47,9 +53,9 @@ def time_of(feed: Feed, windows: tuple[WindowClause, ...]) -> str | None:
     """The column that windows run on: none if a length is of system time, else the known one, or that of an ON."""
     if any(m.kind == "system" for w in windows for m in measures(w)):
         return None
+    wanted = [name for w in windows for name in attributes(w)]
     if feed.time is not None:
-        return feed.time
-    wanted = (name for w in windows for name in attributes(w))
+        return next((name for name in wanted if name in feed.times), feed.time)
     return next((name for name in wanted if feed.type(name) in (*WHOLE, "datetime")), None)
 
 
@@ -59,7 +65,7 @@ def punctual(
     """Rows that are neither late nor without a time, in event order."""
     kept = []
     reached = -INFINITY
-    delay = feed.delay if feed.delay is not None and feed.time in (None, time) else None
+    delay = feed.delay if feed.delay is not None and (feed.time is None or time in feed.times) else None
     wait = 0 if delay is None or time is None else ticks(delay, feed.whole(time))
     for seq, scope in enumerate(scopes):
         if time is None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from panes.cql.tree import Duration, Entry, Join, Measure, Name, Select, StreamRef, SubqueryRef, WindowClause
 from tests.cql_fuzz.gen_terms import OverGroups, Terms
-from tests.cql_fuzz.offers import Col, Made, Offer
+from tests.cql_fuzz.offers import OF_WINDOWS, Col, Made, Offer
 from tests.cql_fuzz.oracle_names import unique
 from tests.cql_fuzz.terms import col, op
 
@@ -42,13 +42,14 @@ class Joins(ABC):
         if kind is None or factors > _MOST_FACTORS:
             return None
         size, every, offset = rng.randint(1, 9), rng.randint(1, 9) if rng.random() < 0.3 else None, None
+        align: Any = rng.choice((None, None, "start", "end"))
         source: Any = None
         columns: list[tuple[Col, str | None]] = []
         steps = False
         for reference, offer in sides:
             time = self._side_time(offer, kind)
             window = WindowClause(
-                "size", size=measure(size, time, kind), every=measure(every, time, kind), offset=offset
+                "size", size=measure(size, time, kind), every=measure(every, time, kind), offset=offset, align=align
             )
             if rng.random() < 0.1:
                 window = replace(window, where=Terms(rng, [(c, None) for c in offer.columns]).condition(1))
@@ -58,11 +59,10 @@ class Joins(ABC):
             columns += mine
         shared = {n.text.lower() for n in source.using}
         stars = [(c, q) for c, q in columns if c.name.lower() not in shared or q == "a"]
-        columns = [(c, None if c.name.lower() in shared else q) for c, q in stars]
+        columns = [(c, None if c.name.lower() in shared and c.name.lower() not in OF_WINDOWS else q) for c, q in stars]
         terms = Terms(rng, columns, ordered=False)
         where: Any = terms.condition() if rng.random() < 0.25 else None
-        free = not any(c.name == "window_end" for c, _ in columns)
-        end: list[Any] = [Entry(col("window_end"), Name("end_"))] if free and rng.random() < 0.4 else []
+        end: list[Any] = [Entry(col("window_end"), Name("end_"))] if rng.random() < 0.4 else []
         of_end = [Col("end_", "int" if kind == "int" else "time", steady=True)] if end else []
         if rng.random() < 0.5:
             if rng.random() < 0.15:

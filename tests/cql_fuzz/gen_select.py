@@ -10,7 +10,7 @@ from panes.cql.tree import Entry, Join, Measure, Name, OrderItem, Select, Stream
 from tests.cql_fuzz.gen_joins import Joins
 from tests.cql_fuzz.gen_terms import OverGroups, Terms
 from tests.cql_fuzz.gen_windows import Windows
-from tests.cql_fuzz.offers import Col, Made, Offer
+from tests.cql_fuzz.offers import OF_WINDOWS, Col, Made, Offer
 from tests.cql_fuzz.oracle_windows import is_time_based
 from tests.cql_fuzz.renaming import by_names
 from tests.cql_fuzz.terms import Term, agg, col, op, subterms
@@ -57,11 +57,13 @@ class Selects(Joins):
         alias = Name(rng.choice(("t", "u", name))) if rng.random() < 0.3 else None
         return StreamRef(Name(name), (), alias), self.streams[name]
 
-    def qualified(self, reference: Any, offer: Offer) -> list[tuple[Col, str | None]]:
-        """Columns, here and there with the name of what they are from."""
+    def qualified(self, reference: Any, offer: Offer, *, windowed: bool = False) -> list[tuple[Col, str | None]]:
+        """Columns, here and there with the name of what they are from; always where windows have the bare name."""
         known = reference.alias or getattr(reference, "name", None)
         chosen = known.text if known is not None and self.rng.random() < 0.2 else None
-        return [(c, chosen) for c in offer.columns]
+        alike = [c for c in offer.columns if windowed and c.name.lower() in OF_WINDOWS]
+        named = [(c, known.text) for c in alike if known is not None]
+        return [*((c, chosen) for c in offer.columns if c not in alike), *named]
 
     # --- row by row ---
 
@@ -69,16 +71,18 @@ class Selects(Joins):
         terms = Terms(self.rng, self.qualified(reference, offer))
         where: Any = terms.condition() if self.rng.random() < 0.5 else None
         entries, columns = self.entries(terms, offer)
-        time = next((c.name for e, c in zip(entries, columns, strict=True) if is_col(e, offer.time)), None)
+        both = list(zip(entries, columns, strict=True))
+        times = [c.name for e, c in both if any(is_col(e, t) for t in (offer.time, *offer.also))]
         if len(entries) == len(offer.columns) and self.rng.random() < 0.15:
-            entries, columns, time = (Entry(op("star", None)),), offer.columns, offer.time
-        made = replace(offer, columns=tuple(columns), time=time, base=False)
+            entries, columns = (Entry(op("star", None)),), offer.columns
+            times = [] if offer.time is None else [offer.time, *offer.also]
+        made = replace(offer, columns=tuple(columns), time=next(iter(times), None), base=False, also=tuple(times[1:]))
         return Made(Select(tuple(entries), reference, where), made)
 
     def entries(self, terms: Terms, offer: Offer) -> tuple[Any, list[Col]]:
         """Entries of single rows; the time is most often among them, for those who read on."""
         rng = self.rng
-        plain = [c for c in offer.columns if c.steady or rng.random() < 0.6]
+        plain = [c for c in offer.columns if (c.steady or rng.random() < 0.6) and any(c == k for k, _ in terms.columns)]
         entries: list[Entry] = []
         columns: list[Col] = []
         for number, column in enumerate(plain):
@@ -138,7 +142,7 @@ class Selects(Joins):
             clauses = [replace(c, label=Name(f"l{i}")) for i, c in enumerate(clauses)]
         elif rng.random() < 0.05:
             clauses = [replace(first, label=Name("only"))]
-        terms = Terms(rng, self.qualified(reference, offer), ordered=offer.ordered)
+        terms = Terms(rng, self.qualified(reference, offer, windowed=True), ordered=offer.ordered)
         clauses = self._with_predicates(clauses, windows)
         parts: tuple[Name, ...] = ()
         groups = [c for c in offer.columns if c.kind in ("str", "int", "bool") and not c.name.startswith("window")]
@@ -149,18 +153,23 @@ class Selects(Joins):
         keys: list[tuple[Any, Col, str | None]] = []
         if groups and rng.random() < 0.4:
             keys = [self._key(terms, c) for c in rng.sample(groups, min(len(groups), rng.choice((1, 1, 2))))]
-        where: Any = terms.condition() if rng.random() < 0.3 else None
+        # rows are looked at before there are windows
+        of_rows = terms if rng.random() < 0.5 else Terms(rng, [(c, None) for c in offer.columns])
+        where: Any = of_rows.condition() if rng.random() < 0.3 else None
         source = replace(reference, windows=tuple(clauses))
         bare = Select((), source, where, group_by=tuple(k for k, _, _ in keys), model=self._model(clauses, windows))
         if aggregated:
             select, columns = self._aggregated(bare, terms, offer, keys, parts, windows)
         else:
             select, columns = self._rows_of_windows(bare, terms, offer, windows)
-        ends = [c.name for e, c in zip(select.entries, columns, strict=True) if is_col(e, "window_end")]
+        both = zip(select.entries, columns, strict=True)
         # a column of the stream with that name is not the end of a window
-        known = ends[0] if ends and "window_end" not in [c.name.lower() for c in offer.columns] else None
+        ends = [c.name for e, c in both if is_col(e, "window_end") and e.expression.args[0] is None]
+        known = ends[0] if ends else None
         alone = len(clauses) == 1 and not keys and not parts and aggregated and clauses[0].until is None
-        made = Offer(tuple(columns), known, ordered=alone and offer.ordered, factors=offer.factors)
+        made = Offer(
+            tuple(columns), known, ordered=alone and offer.ordered, factors=offer.factors, also=tuple(ends[1:])
+        )
         # windows that see different rows are queries of their own, each with its own arrivals
         steps = offer.base and isinstance(reference, StreamRef) and len({c.where for c in clauses}) == 1
         return Made(select, made, steps)
@@ -170,6 +179,8 @@ class Selects(Joins):
         if self.rng.random() > 0.06 or windows.time is None or any(c.kind != "size" for c in clauses):
             return None
         lengths = [m for c in clauses for m in (c.size, c.every or c.size)]
+        if any(c.align == "start" and c.size.kind == "rows" for c in clauses):
+            return None
         if any(m.on is not None and m.on.text != windows.time.name for m in lengths):
             return None
         if any(c.every is not None and c.size.kind == "rows" and c.every.kind != "rows" for c in clauses):
@@ -198,8 +209,6 @@ class Selects(Joins):
         rng = self.rng
         found: list[Any] = []
         clauses = source.windows
-        if any(c.name.startswith("window") for c in windows.offer.columns):
-            return []  # the names mean columns of the stream
         if any(c.label for c in clauses) and rng.random() < 0.6:
             found.append(Entry(col("window")))
         if all(is_time_based(c) or c.kind == "session" for c in clauses) and (windows.time or windows.system):
@@ -306,7 +315,8 @@ class Selects(Joins):
 #: how the bounds of windows are selected: (column, alias)
 BOUNDS: list[list[tuple[str, str | None]]] = [
     [], [], [("window_end", None)], [("window_end", "t_end")], [("window_start", None), ("window_end", None)],
-    [("window_start", "t0")],
+    [("window_start", "t0")], [("window_end", "t_end"), ("window_end", None)],
+    [("window_end", None), ("window_end", "e")],
 ]  # fmt: skip
 
 

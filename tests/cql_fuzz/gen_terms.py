@@ -11,6 +11,10 @@ from tests.cql_fuzz.terms import Term, agg, col, const, op
 WORDS = ("a", "b", "ab", "", "Ba", "it's")
 
 
+#: aggregates for which DISTINCT would change which value they give
+_BY_ORDER = ("first", "last")
+
+
 class Terms:
     """`columns`: (column, how it is written); names are sometimes written in another case."""
 
@@ -152,16 +156,19 @@ class Terms:
         if self.ordered:
             ranked += ["first", "last"]
         if kind == "int":
-            name = rng.choice(["sum", "sum", *ranked])
-            return agg(name, self.of("int", 1), where=where)
+            if rng.random() < 0.1:
+                return agg("count_if", self.of("bool", 1), where=where)
+            name = rng.choice(["sum", "sum", "try_sum", "bit_and", "bit_or", "bit_xor", *ranked])
+            name = "max" if name == "median" else name
+            return agg(name, self.of("int", 1), where=where, distinct=name not in _BY_ORDER and rng.random() < 0.1)
         if kind == "float":
             name = rng.choice(["sum", "avg", "avg", "variance", "stddev", *ranked])
-            of = rng.choice(("int", "float")) if name in ("avg", "variance", "stddev") else "float"
+            of = rng.choice(("int", "float")) if name in ("avg", "variance", "stddev", "median") else "float"
             return agg(name, self.of(of, 1), where=where)
         if kind == "str":
             name = rng.choice([n for n in ranked if n != "median"])
             return agg(name, self.of("str", 1), where=where)
-        return agg(rng.choice(ranked), self.of("bool", 1), where=where)
+        return agg(rng.choice([*ranked, "bool_and", "bool_or", "any", "every"]), self.of("bool", 1), where=where)
 
 
 class OverGroups(Terms):

@@ -20,13 +20,14 @@ class Windows:
         self.rng, self.offer = rng, offer
         self.terms = Terms(rng, [(c, None) for c in offer.columns])
         self.system = False
+        self.time_based = False
         self.time: Col | None = None
         self._choose_time()
 
     def _choose_time(self) -> None:
         rng, offer = self.rng, self.offer
         if offer.time is not None:
-            self.time = offer.column(offer.time)
+            self.time = offer.column(rng.choice((offer.time, *offer.also)))
         elif offer.can_be_time and rng.random() < 0.7:
             steady = [c for c in offer.can_be_time if c.steady]
             choose = steady if steady and rng.random() < 0.92 else offer.can_be_time
@@ -37,6 +38,7 @@ class Windows:
     def clause(self, *, time_based: bool = False) -> WindowClause:
         """One window; a predicate, groups and a label are added by others."""
         rng = self.rng
+        self.time_based = time_based
         if self.system:
             return self._system(time_based)
         if self.time is None:
@@ -71,7 +73,9 @@ class Windows:
         """Columns besides the time that windows may run on."""
         if self.time is not None and not self.time.steady:
             return []
-        return [c for c in self.offer.of("int", "float") if c.steady and c != self.time and self.offer.ordered]
+        same = (self.offer.time, *self.offer.also)
+        found = [c for c in self.offer.of("int", "float") if c.steady and c != self.time and self.offer.ordered]
+        return [c for c in found if c.name not in same]
 
     def on_column(self, column: Col) -> Measure:
         return Measure(Duration(self.rng.randint(1, 6)), Name(column.name))
@@ -83,7 +87,11 @@ class Windows:
         size = self.length()
         every = self.length(1, 9) if rng.random() < 0.5 else None
         offset = self._duration(rng.randint(0, 4)) if rng.random() < 0.1 else None
-        return WindowClause("size", size=size, every=every, offset=offset)
+        changes = not self.time_based and rng.random() < 0.05
+        return WindowClause("size", size=size, every=every, offset=offset, align=self._align(), changes=changes)
+
+    def _align(self) -> Any:
+        return self.rng.choice((None, None, None, "start", "end"))
 
     def _mixed(self) -> WindowClause:
         """Two measures; the first that can be a time is the time."""
@@ -95,11 +103,11 @@ class Windows:
             if self.offer.time is not None:
                 pairs += [(column, self.length()), (column, self.count()), (self.count(), column), (column, column)]
         size, every = self.rng.choice(pairs)
-        return WindowClause("size", size=size, every=every)
+        return WindowClause("size", size=size, every=every, changes=self.rng.random() < 0.3)
 
     def _rows(self) -> WindowClause:
         every = self.count() if self.rng.random() < 0.6 else None
-        return WindowClause("size", size=self.count(), every=every)
+        return WindowClause("size", size=self.count(), every=every, align=self._align())
 
     def _session(self) -> WindowClause:
         assert self.time is not None
@@ -151,8 +159,8 @@ class Windows:
             value: Any = self.terms.of(rng.choice(self.offer.of("int", "float")).kind, 1)
             return WindowClause("delta", threshold=rng.choice((0.5, 1.0, 2.0, 3.0, 7.5)), on=value)
         if pick == 1:
-            until: Any = self.terms.condition(1) if rng.random() < 0.4 else None
-            begin: Any = self.terms.condition(1)
+            until: Any = self.terms.condition(1) if rng.random() < 0.5 else None
+            begin: Any = self.terms.condition(1) if until is None or rng.random() < 0.6 else None
             return WindowClause("punctuated", begin=begin, until=until)
         least = rng.randint(1, 3) if rng.random() < 0.3 else None
         condition: Any = self.terms.condition(1)
@@ -165,12 +173,12 @@ class Windows:
         if floats and pick == 0:
             column = rng.choice(floats)
             every = self.on_column(column) if rng.random() < 0.5 else None
-            return WindowClause("size", size=self.on_column(column), every=every)
+            return WindowClause("size", size=self.on_column(column), every=every, align=self._align())
         if floats and pick == 1:
             column = rng.choice(floats)
             pair = (self.on_column(column), self.count())
             size, other = pair if rng.random() < 0.5 else pair[::-1]
-            return WindowClause("size", size=size, every=other)
+            return WindowClause("size", size=size, every=other, changes=rng.random() < 0.3)
         return self._rows() if pick < 4 else self._by_content()
 
     def _system(self, time_based: bool) -> WindowClause:
@@ -184,14 +192,15 @@ class Windows:
         if not time_based and self.offer.ordered and pick == 0:
             return WindowClause("size", size=span(), every=self.count())
         if not time_based and self.offer.ordered and pick == 1:
-            return WindowClause("size", size=self.count(), every=span())
+            return WindowClause("size", size=self.count(), every=span(), changes=rng.random() < 0.3)
         if not time_based and beside and pick == 2:
             pair = (span(), self.on_column(rng.choice(beside)))
             size, every = pair if rng.random() < 0.5 else pair[::-1]
-            return WindowClause("size", size=size, every=every)
+            return WindowClause("size", size=size, every=every, changes=rng.random() < 0.3)
         if not time_based and pick == 3:
             return WindowClause("session", gap=span())
-        return WindowClause("size", size=span(), every=span() if rng.random() < 0.4 else None)
+        every = span() if rng.random() < 0.4 else None
+        return WindowClause("size", size=span(), every=every, align=self._align())
 
 
 def first_of(term: Term) -> Term:

@@ -129,7 +129,7 @@ class Generator:
         attributes, columns = [], []
         for place, column in enumerate(made.offer.columns):
             kind = rng.choice(_DECLARED[column.kind])
-            if column.name == made.offer.time and column.kind == "int":
+            if column.name in (made.offer.time, *made.offer.also) and column.kind == "int":
                 kind = "Long"
             name = f"{column.name}_{place}" if rng.random() < 0.5 else column.name
             if name.lower() in {c.name.lower() for c in columns}:

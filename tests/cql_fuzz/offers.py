@@ -13,6 +13,10 @@ KINDS = {
 }  # fmt: skip
 
 
+#: names that a select with windows means its own by
+OF_WINDOWS = ("window", "window_start", "window_end")
+
+
 @dataclass(frozen=True)
 class Col:
     name: str
@@ -33,6 +37,8 @@ class Offer:
     base: bool = False
     #: of how many streams' rows it may have all combinations: joins of joins soon have more than an oracle can list
     factors: int = 1
+    #: other names of the time
+    also: tuple[str, ...] = ()
 
     def of(self, *kinds: str) -> list[Col]:
         return [c for c in self.columns if c.kind in kinds]
@@ -49,7 +55,8 @@ class Offer:
         """The same with other names, by position."""
         made = tuple(replace(c, name=n) for c, n in zip(self.columns, names, strict=True))
         time = next((n for c, n in zip(self.columns, names, strict=True) if c.name == self.time), None)
-        return replace(self, columns=made, time=time)
+        also = tuple(n for c, n in zip(self.columns, names, strict=True) if c.name in self.also)
+        return replace(self, columns=made, time=time, also=also)
 
 
 @dataclass(frozen=True)

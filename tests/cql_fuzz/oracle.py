@@ -18,6 +18,7 @@ from tests.cql_fuzz.oracle_names import (
     as_declared,
     expanded,
     is_aggregated,
+    is_bare,
     is_column,
     is_pseudo,
     liftable,
@@ -27,12 +28,13 @@ from tests.cql_fuzz.oracle_names import (
     renamed,
     scopes_of,
     typed,
+    under,
     without_windows,
 )
-from tests.cql_fuzz.oracle_windows import GAP, columns_that_advance, computed, modelled, spec_of, ticks
+from tests.cql_fuzz.oracle_windows import GAP, columns_that_advance, computed, kind_of, modelled, spec_of, ticks
 from tests.cql_fuzz.terms import Term
 from tests.oracle.aggregates import order
-from tests.oracle.windows import INFINITY, Row, due_windows
+from tests.oracle.windows import INFINITY, Row, due_windows, ticking
 
 #: kinds of windows that have an end, by which their results are in order
 ORDERED = {"sliding", "cumulate", "landmark", "fixed", "fixed_band"}
@@ -91,7 +93,7 @@ class World:
                 feed = as_declared(feed, declared)
         if made.watermark is not None:
             on = None if made.watermark.on is None else made.watermark.on.text.lower()
-            feed = replace(feed, delay=made.watermark.delay, time=on or feed.time)
+            feed = replace(feed, delay=made.watermark.delay, time=on or feed.time, also=() if on else feed.also)
         return feed
 
     # --- queries ---
@@ -112,8 +114,9 @@ class World:
     def _merge(self, query: Merge, asked: str | None = None) -> Answer:
         """In the order of the largest time that each side has reached; sides in order where it is the same."""
         feeds = [self.feed(name.text) for name in query.streams]
-        times = {f.time for f in feeds}
-        known = times.pop() if len(times) == 1 else None
+        first, *others = feeds
+        times = [t for t in first.times if all(t in f.times for f in others)]
+        known = next(iter(times), None)
         time = asked or known
         placed = []
         for feed in feeds:
@@ -123,9 +126,9 @@ class World:
                 top = top if now is None else max(top, now)
                 placed.append((top, row))
         placed.sort(key=lambda item: item[0])
-        delays = [f.delay for f in feeds if f.delay is not None and f.time in (None, time)]
+        delays = [f.delay for f in feeds if f.delay is not None and (f.time is None or time in f.times)]
         delay = max(delays, key=lambda d: ticks(d, False)) if delays else None
-        return Answer(feeds[0].columns, tuple(row for _, row in placed), known, delay)
+        return Answer(feeds[0].columns, tuple(row for _, row in placed), known, delay, tuple(times[1:]))
 
     def read(self, source: StreamRef | SubqueryRef) -> tuple[Feed, tuple[WindowClause, ...], list[Scope]]:
         """What a reference gives: its rows, the windows on them, and rows as scopes under its alias."""
@@ -149,9 +152,9 @@ class World:
     def _flow(self, query: Select, feed: Feed, scopes: list[Scope]) -> Answer:
         entries = expanded(query.entries, feed.names)
         rows = tuple(tuple(value_of(e.expression, s) for e in entries) for s in scopes)
-        time = next((name_of(e) for e in entries if is_column(e.expression, feed.time)), None)
-        delay = feed.delay if time is not None else None
-        return Answer(typed(entries, rows, feed), rows, None if time is None else time.lower(), delay)
+        times = [name_of(e).lower() for e in entries if any(is_column(e.expression, t) for t in feed.times)]
+        delay = feed.delay if times else None
+        return Answer(typed(entries, rows, feed), rows, next(iter(times), None), delay, tuple(times[1:]))
 
     # --- windows ---
 
@@ -163,21 +166,23 @@ class World:
             inside = [s for s in scopes if window.where is None or value_of(window.where, s) is True]
             label = window.label.text if window.label is not None else f"w{place + 1}" if place else "window"
             alike = tuple(w for w in windows if w.where == window.where)
-            for rows in self._per_key(query, feed, alike, inside, time):
-                found += self._of_key(query, entries, feed, window, time, rows, label)
+            per_key = self._per_key(query, feed, alike, inside, time)
+            last = max((r.time for rows in per_key for r in rows), default=0)
+            for rows in per_key:
+                found += self._of_key(query, entries, feed, window, time, rows, label, last)
         if is_aggregated(query) and query.limit is None:
             found = in_order(found, query)  # across keys, too
         found.sort(key=lambda item: item[0])
         rows = tuple(row for _, _, row in found)
-        ends = [name_of(e) for e in entries if is_column(e.expression, "window_end")]
-        kinds = {spec_of(w, time, feed.whole(time))[0] for w in windows}
-        own = "window_end" in map(str.lower, feed.names)
-        known = ends[0].lower() if ends and not own and kinds <= TIMED else None
+        ends = [name_of(e).lower() for e in entries if is_column(e.expression, "window_end") and is_bare(e.expression)]
+        kinds = {kind_of(w, time, feed.whole(time)) for w in windows}
+        known = ends if kinds <= TIMED else []
         exact = bool(query.order_by) and kinds <= ORDERED and len(windows) == 1
         exact = exact and not (query.group_by and (query.limit is not None or not is_aggregated(query)))
         # ORDER BY can't tell lists apart, and the order of groups that are alike otherwise is not said
         exact = exact and not any(isinstance(value, list) for row in rows for value in row)
-        return Answer(typed(entries, rows, feed, windows), rows, known, exact=exact)
+        made = Answer(typed(entries, rows, feed, windows), rows, next(iter(known), None), exact=exact)
+        return replace(made, also=tuple(known[1:]))
 
     def _per_key(
         self, query: Select, feed: Feed, windows: tuple[WindowClause, ...], scopes: list[Scope], time: str | None
@@ -205,20 +210,26 @@ class World:
         time: str | None,
         rows: list[Row],
         label: str,
+        last: int,
     ) -> list[Found]:
+        """`last`: the time of the last row of any key."""
         whole = feed.whole(time)
         seen = [Row(r.seq, r.time, {**r.data, **computed(window, r.data)}) for r in rows]
         found = []
         spec = modelled(window, spec_of(window, time, whole), query.model)
-        for (start, end, lo, hi), held in due_windows(spec, seen, INFINITY).items():
+        if spec[0] == "ticking":  # those on a column have nothing by which to tell one from the next
+            due = ticking(seen, INFINITY, *spec[1:], end=(last // spec[4] + 1) * spec[4])
+        else:
+            due = list(due_windows(spec, seen, INFINITY).items())
+        for (start, end, lo, hi), held in due:
             about = {
                 "window": label,
                 "window_start": start if whole else as_datetime(start),
                 "window_end": end if whole else as_datetime(end),
-                "window_from": lo,
-                "window_to": hi,
             }
-            scopes = [{**about, **r.data} for r in held]
+            about |= {} if lo is None else {"window_from": lo, "window_to": hi}
+            # a bare name is that of the window; a column of that name has the alias before it
+            scopes = [{**r.data, **under(about, r.data)} for r in held]
             place = (INFINITY if end is None else end, INFINITY if hi is None else hi)
             found += [(place, by, row) for by, row in relation(query, entries, feed, window, scopes)]
         return found

@@ -9,10 +9,22 @@ from panes.cql.tree import Entry, Join, Select
 from tests.cql_fuzz.evaluate import Scope, known_by, value_of
 from tests.cql_fuzz.feeds import Answer, Feed, punctual, time_of
 from tests.cql_fuzz.oracle import World, computed_rows
-from tests.cql_fuzz.oracle_names import as_datetime, is_aggregated, name_of, named, unique
+from tests.cql_fuzz.oracle_names import (
+    as_datetime,
+    is_aggregated,
+    is_bare,
+    is_column,
+    name_of,
+    named,
+    under,
+    unique,
+)
 from tests.cql_fuzz.oracle_windows import spec_of
 from tests.cql_fuzz.terms import col
 from tests.oracle.windows import INFINITY, due_windows
+
+#: how columns of USING are qualified that * stands for
+USED = "#using"
 
 
 def join(world: World, query: Select) -> Answer:
@@ -31,22 +43,23 @@ def join(world: World, query: Select) -> Answer:
             "window_start": start if whole else as_datetime(start),
             "window_end": end if whole else as_datetime(end),
         }
-        scopes = [{**about, **r} for r in rows]
+        scopes = [{**r, **under(about, r)} for r in rows]
         scopes = [s for s in scopes if query.where is None or value_of(query.where, s) is True]
         names = [n for side in sides for n in side.feed.names]
         found += [(end, row) for _, row in computed_rows(query, entries, names, parts(query, scopes, names))]
     rows_found = tuple(row for _, row in found)
     names = unique([name_of(e) for e in entries])
     columns = tuple((n, kind(e, sides)) for n, e in zip(names, entries, strict=True))
-    ends = [name_of(e).lower() for e in entries if e.expression.op == "col" and e.expression.args[1] == "window_end"]
-    return Answer(columns, rows_found, ends[0] if ends else None, exact=bool(query.order_by))
+    ends = [name_of(e).lower() for e in entries if is_column(e.expression, "window_end") and is_bare(e.expression)]
+    made = Answer(columns, rows_found, next(iter(ends), None), exact=bool(query.order_by))
+    return replace(made, also=tuple(ends[1:]))
 
 
 def kind(entry: Any, sides: list[Side]) -> str:
     term = entry.expression
     if term.op != "col":
         return "long"
-    if term.args[1].lower() in ("window_start", "window_end"):
+    if is_bare(term) and term.args[1].lower() in ("window_start", "window_end"):
         return "long" if sides[0].feed.whole(sides[0].time) else "datetime"
     return next((k for s in sides for n, k in s.feed.columns if n.lower() == term.args[1].lower()), "")
 
@@ -102,7 +115,7 @@ def merged(one: Join, a: Scope, b: Scope) -> Scope:
     both = {**a, **b}
     for name in one.using:
         x, y = a[name.text.lower()], b[name.text.lower()]
-        both[name.text.lower()] = y if x is None else x
+        both[name.text.lower()] = both[f"{USED}.{name.text.lower()}"] = y if x is None else x
     return both
 
 
@@ -138,7 +151,7 @@ def expanded(query: Select, sides: list[Side], joins: list[Join]) -> list[Entry]
             for name in side.feed.names:
                 if name.lower() in used and term.args[0] is None:
                     if not place:
-                        found.append(Entry(col(name)))
+                        found.append(Entry(col(name, USED)))
                 else:
                     found.append(Entry(col(name, side.alias)))
     return found

@@ -12,6 +12,9 @@ from tests.cql_fuzz.feeds import Feed, time_of
 from tests.cql_fuzz.renaming import by_names
 from tests.cql_fuzz.terms import Term, col, subterms
 
+#: how columns that * stands for are qualified
+STAR = "#star"
+
 
 def scopes_of(feed: Feed, prefixes: list[str]) -> list[Scope]:
     found = []
@@ -19,7 +22,7 @@ def scopes_of(feed: Feed, prefixes: list[str]) -> list[Scope]:
         scope: Scope = {"#number": number}
         for name, value in zip(feed.names, row, strict=True):
             scope[name.lower()] = value
-            for prefix in prefixes:
+            for prefix in (*prefixes, STAR):
                 scope[f"{prefix}.{name.lower()}"] = value
         found.append(scope)
     return found
@@ -30,7 +33,7 @@ def expanded(entries: tuple[Entry, ...], names: list[str]) -> list[Entry]:
     found: list[Entry] = []
     for entry in entries:
         if entry.expression.op == "star":
-            found += [Entry(col(n)) for n in names]
+            found += [Entry(col(n, STAR)) for n in names]
         else:
             found.append(entry)
     return found
@@ -86,7 +89,17 @@ def ordered_by(term: Any, query: Select) -> Term:
 
 def is_pseudo(term: Term, feed: Feed) -> bool:
     names = ("window", "window_start", "window_end")
-    return term.op == "col" and term.args[1].lower() in names and term.args[1].lower() not in map(str.lower, feed.names)
+    return term.op == "col" and is_bare(term) and term.args[1].lower() in names
+
+
+def is_bare(term: Any) -> bool:
+    """Whether a column is written without a qualifier."""
+    return term.args[0] is None
+
+
+def under(about: Scope, row: Scope) -> Scope:
+    """What is said about a window, and what its rows say under the same names, for aggregates."""
+    return {**about, **{f"#row.{name}": row[name] for name in about if name in row}}
 
 
 def is_aggregated(query: Select) -> bool:
@@ -145,10 +158,10 @@ def typed(entries: list[Entry], rows: Any, feed: Feed, windows: Any = ()) -> tup
         term: Any = e.expression
         kind = "long"
         if term.op == "col":
-            bound = term.args[1].lower() in ("window_start", "window_end")
+            bound = windows and is_bare(term) and term.args[1].lower() in ("window_start", "window_end")
             known = {n.lower(): k for n, k in feed.columns}
-            kind = known.get(term.args[1].lower(), "")
-            if not kind and bound:
+            kind = "" if bound else known.get(term.args[1].lower(), "")
+            if bound:
                 time = time_of(feed, windows)
                 kind = "long" if feed.whole(time) else "datetime"
         found.append((name_of(e), kind))
@@ -162,5 +175,5 @@ def as_declared(feed: Feed, declared: tuple[tuple[str, str], ...]) -> Feed:
         tuple(float(v) if f and v is not None else v for v, f in zip(row, change, strict=True)) for row in feed.rows
     )
     places = [n.lower() for n in feed.names]
-    time = None if feed.time is None else declared[places.index(feed.time)][0].lower()
-    return Feed(declared, rows, time, feed.delay)
+    time, *also = [declared[places.index(t)][0].lower() for t in feed.times] or [None]
+    return Feed(declared, rows, time, feed.delay, tuple(also))

@@ -44,7 +44,11 @@ def ticks(length: Duration, whole: bool) -> Any:
 def modelled(clause: WindowClause, spec: Spec, model: str | None) -> Spec:
     """A window as other engines evaluate it (SPEC Q-40..Q-44)."""
     if model in (None, "tuple"):
-        return spec
+        # a tick without new rows is one, too (SPEC K-12); on rows there is none
+        ticks_on = spec[3] if spec[0] == "mixed" else "rows"
+        return spec if ticks_on == "rows" or clause.changes else ("ticking", *spec[1:5])
+    if spec[0] == "on_change":
+        spec = spec[1:]
     if spec[0] == "whole_and_rest":
         return ("per_instant", "rows", spec[1], spec[1], True) if model == "time" else spec
     if spec[0] == "mixed":
@@ -52,6 +56,12 @@ def modelled(clause: WindowClause, spec: Spec, model: str | None) -> Spec:
     if clause.every is None and clause.offset is None:
         return ("on_change", "first_row", *spec[1:3])
     return ("on_change", *spec)
+
+
+def kind_of(clause: WindowClause, time: str | None, whole: bool) -> str:
+    """Which kind of windows a clause makes, on change or not."""
+    spec = spec_of(clause, time, whole)
+    return str(spec[1] if spec[0] == "on_change" else spec[0])
 
 
 def spec_of(clause: WindowClause, time: str | None, whole: bool) -> Spec:
@@ -66,7 +76,8 @@ def spec_of(clause: WindowClause, time: str | None, whole: bool) -> Spec:
     if clause.kind == "size":
         assert clause.size is not None
         offset = 0 if clause.offset is None else ticks(clause.offset, whole)
-        return _sized(*place(clause.size), *place(clause.every or clause.size), offset)
+        spec = _sized(*place(clause.size), *place(clause.every or clause.size), offset, clause.align)
+        return ("on_change", *spec) if clause.changes and spec[0] in ("sliding", "column") else spec
     if clause.kind == "session":
         if not isinstance(clause.gap, Measure):
             return ("session_by", GAP)
@@ -87,23 +98,29 @@ def spec_of(clause: WindowClause, time: str | None, whole: bool) -> Spec:
     if clause.kind == "delta":
         return ("delta", clause.threshold, VALUE)
     if clause.kind == "punctuated":
-        return ("punctuated", BEGIN, None if clause.until is None else UNTIL)
+        return ("punctuated", None if clause.begin is None else BEGIN, None if clause.until is None else UNTIL)
     return ("threshold", BEGIN, 0, clause.min_rows or 1)
 
 
-def _sized(size_on: str, size: Any, every_on: str, every: Any, offset: Any) -> Spec:
+def _sized(size_on: str, size: Any, every_on: str, every: Any, offset: Any, align: str | None) -> Spec:
+    """Windows end at multiples of the slide, and begin `size` before (SPEC K-11); ALIGN START says otherwise."""
     if (size_on, size) == (every_on, every) and size_on == "rows":
         return ("whole_and_rest", size)
+    start = offset if align == "start" else offset - size
     if size_on == every_on == "time":
-        return ("sliding", size, every, offset)
+        return ("sliding", size, every, start)
     if size_on == every_on and size_on != "rows":
-        return ("column", size_on, size, every, offset)
+        return ("column", size_on, size, every, start)
+    if size_on == every_on and align == "start":
+        return ("rows", size, every)
     # windows on rows hold what there is, and the end of the stream ends the last one (SPEC Q-17, Q-34)
     return ("mixed", size_on, size, every_on, every, True)
 
 
 def columns_that_advance(spec: Spec) -> set[str]:
     """Columns that a window runs on besides the time; rows that go back on them are not used."""
+    if spec[0] == "on_change":
+        return columns_that_advance(spec[1:])
     if spec[0] in ("column", "session_on"):
         return {spec[1]}
     if spec[0] == "mixed":

@@ -18,6 +18,7 @@ Fails = Callable[[Program], bool]
 _OPTIONAL: dict[str, Any] = {
     "where": None, "having": None, "limit": None, "distinct": False, "order_by": (), "group_by": (), "partitioned": (),
     "every": None, "label": None, "offset": None, "until": None, "min_rows": None, "watermark": None, "model": None,
+    "align": None, "changes": False,
 }  # fmt: skip
 
 

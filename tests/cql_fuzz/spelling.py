@@ -164,6 +164,9 @@ def on_one_time(window: tree.WindowClause) -> str | None:
     more = window.partitioned or window.where or window.label or window.offset or window.kind in ("landmark", "band")
     if more or not lengths or not all(isinstance(m, tree.Measure) for m in lengths) or window.every == window.size:
         return None
+    # table functions start their windows at every slide
+    if window.changes or window.align != ("start" if window.every is not None else None):
+        return None
     names = {None if m.on is None or m.length.unit is None else m.on.text for m in lengths}
     return names.pop() if len(names) == 1 else None
 
@@ -240,11 +243,17 @@ def _(window: tree.WindowClause, rng: random.Random) -> str:
         "" if window.kind == "delta" else clause("ON", window.on, rng),
         clause("OFFSET", window.offset, rng),
         zone,
+        clause_of_align(window, rng),
         clause(rng.choice(("PARTITIONED BY", "PARTITIONED BY", "PARTITIONED ON")), window.partitioned, rng),
         clause("WHERE", window.where, rng),
         clause("AS", window.label, rng),
     )
     return f"[{parts}]"
+
+
+def clause_of_align(window: tree.WindowClause, rng: random.Random) -> str:
+    align = "" if window.align is None else word(f"ALIGN {window.align.upper()}", rng)
+    return joined(align, word("ON CHANGE", rng) if window.changes else "")
 
 
 def lengths(window: tree.WindowClause, rng: random.Random) -> list[str]:

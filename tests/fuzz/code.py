@@ -35,7 +35,9 @@ def rows(count: int) -> str:
     return f"pn.rows({count})"
 
 
-def mixed(t: Size, size_on: str, size: Any, every_on: str, every: Any, partial: bool = False) -> str:
+def mixed(
+    t: Size, size_on: str, size: Any, every_on: str, every: Any, partial: bool = False, unchanged: bool = False
+) -> str:
     def length(on: str, value: Any) -> str:
         return rows(value) if on == "rows" else t(value) if on == "time" else repr(value)
 
@@ -51,6 +53,7 @@ def mixed(t: Size, size_on: str, size: Any, every_on: str, every: Any, partial: 
         every_on=repr(every_on) if every_on in columns else None,
         align='"end"' if size_on == every_on else None,
         partial="True" if partial else None,
+        unchanged="True" if unchanged else None,
     )
 
 
@@ -64,6 +67,7 @@ WINDOWS: dict[str, Callable[..., str]] = {
     "last_rows": lambda t, count, every: call("pn.sliding", rows(count), every=t(every)),
     "last_rows_by": lambda t, on, count, every: call("pn.sliding", rows(count), every=repr(every), on=repr(on)),
     "mixed": lambda t, *spec: mixed(t, *spec),
+    "ticking": lambda t, *spec: mixed(t, *spec, unchanged=True),
     "per_instant": lambda t, size_on, size, every, partial=False: call(
         "pn.once_per_instant", mixed(t, size_on, size, "rows", every, partial)
     ),
@@ -79,7 +83,9 @@ WINDOWS: dict[str, Callable[..., str]] = {
     "fixed": lambda t, start, end: call("pn.fixed", repr(start), repr(end)),
     "fixed_band": lambda t, start, size: call("pn.fixed_band", repr(start), size=t(size)),
     "calendar": lambda t, unit, zone: call("pn.tumbling", f'"1 {unit}"', tz=repr(zone)),
-    "punctuated": lambda t, begin, end=None: call("pn.punctuated", begin=repr(begin), end=repr(end) if end else None),
+    "punctuated": lambda t, begin, end=None: call(
+        "pn.punctuated", begin=repr(begin) if begin else None, end=repr(end) if end else None
+    ),
     "delta": lambda t, threshold, on: call("pn.delta", repr(threshold), on=repr(on)),
     "threshold": lambda t, column, least, min_rows=1: call(
         "pn.threshold", repr(f"{column} > {least}"), min_rows=repr(min_rows) if min_rows > 1 else None
@@ -90,6 +96,8 @@ WINDOWS: dict[str, Callable[..., str]] = {
     "alternating": lambda t, short, long: call("Alternating", repr(short), repr(long)),
     "markers": lambda t, size, slide: call("Markers", repr(size), repr(slide)),
     "keep_last": lambda t, keep, every: call("KeepLast", repr(keep), repr(every)),
+    "last_of": lambda t, keep, every: call("LastOf", repr(keep), repr(every)),
+    "pauses": lambda t, gap: call("Pauses", repr(gap)),
 }
 
 
@@ -97,15 +105,31 @@ def window_code(spec: Spec, time_unit: str | None = None) -> str:
     return WINDOWS[spec[0]](size_for(time_unit), *spec[1:])
 
 
+#: aggregates that are written in SQL only
+IN_SQL = {
+    "sum_distinct": "sum(distinct {})",
+    "avg_distinct": "avg(distinct {})",
+    "list_distinct": "collect_list(distinct {})",
+    "count_distinct_pairs": "count(distinct {}, {})",
+    "sum_filtered": "sum({}) filter (where {})",
+    "regr_slope": "regr_slope({}, {})",
+    "regr_count": "regr_count({}, {})",
+}
+
+
 def aggregate_code(spec: Spec) -> str:
     name, *arguments = spec
-    if name == "quantiles":
-        return call("pn.quantiles", repr(arguments[0]), repr(list(arguments[1])))
+    if name in ("quantile", "quantiles"):
+        column, ps, *method = arguments
+        ps = list(ps) if name == "quantiles" else ps
+        return call(f"pn.{name}", repr(column), repr(ps), method=repr(method[0]) if method else None)
     if name == "count_rows":
         return '"count(*)"'
     if name == "weighted_mean":
         value, weight = arguments
         return f'"sum({value} * {weight}) / sum({weight})"'
+    if name in IN_SQL:
+        return repr(IN_SQL[name].format(*arguments))
     if name in ("arg_min", "arg_max"):
         return call(f"pn.{name}", repr(arguments[0]), by=repr(arguments[1]))
     if name == "string_agg":
@@ -145,7 +169,7 @@ def step_code(step: tuple[Any, ...], time_unit: str | None) -> str:
     """One call on the operator `op`, as text."""
     name, *arguments = step
     if name == "snapshot":
-        return "op = query.operator(restore=op.snapshot())"
+        return "op = query.operator(restore=op.snapshot(), trusted=True)"
     if name == "add":
         return f"op.add_window({arguments[0]!r}, {window_code(arguments[1], time_unit)})"
     if name == "remove":
@@ -162,8 +186,8 @@ def program_code(program: Program) -> str:
     """The program as a script; times of timestamp columns are ticks (see tests/fuzz/engine.py for Arrow)."""
     lines = ["import panes as pn"]
     specs = [*program.windows.values(), *(step[2] for step in program.steps if step[0] == "add")]
-    if any(s[0] in ("alternating", "markers", "keep_last") for s in specs):
-        lines.append("from tests.fuzz.user_windows import Alternating, KeepLast, Markers")
+    if any(s[0] in ("alternating", "markers", "keep_last", "last_of", "pauses") for s in specs):
+        lines.append("from tests.fuzz.user_windows import Alternating, KeepLast, LastOf, Markers, Pauses")
     lines += ["", f"query = {query_code(program)}", "op = query.operator()"]
     for step in program.steps:
         text = step_code(step, program.time_unit)

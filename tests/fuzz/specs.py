@@ -74,6 +74,12 @@ def mixed_without_columns(rng: Random, scale: int, base: int) -> Spec:
     return mixed(rng, scale, base, ("time", "rows"))
 
 
+def ticking(rng: Random, scale: int, base: int) -> Spec:
+    """Given at every tick on time, with and without news."""
+    size_on = rng.choice(("rows", "rows", "m"))
+    return ("ticking", size_on, length(rng, scale, size_on), "time", length(rng, scale, "time"))
+
+
 def per_instant(rng: Random, scale: int, base: int) -> Spec:
     size_on = rng.choice(("rows", "rows", "time", "m"))
     return ("per_instant", size_on, length(rng, scale, size_on), rng.randint(1, 4), rng.random() < 0.3)
@@ -110,7 +116,7 @@ def session_on(rng: Random, scale: int, base: int) -> Spec:
 
 
 def punctuated(rng: Random, scale: int, base: int) -> Spec:
-    return ("punctuated", "b", "e") if rng.random() < 0.5 else ("punctuated", "b")
+    return rng.choice((("punctuated", "b", "e"), ("punctuated", "b"), ("punctuated", None, "e")))
 
 
 def delta(rng: Random, scale: int, base: int) -> Spec:
@@ -133,6 +139,14 @@ def keep_last(rng: Random, scale: int, base: int) -> Spec:
     return ("keep_last", rng.randint(1, 5), rng.randint(1, 4))
 
 
+def last_of(rng: Random, scale: int, base: int) -> Spec:
+    return ("last_of", rng.randint(1, 5), rng.randint(1, 5))
+
+
+def pauses(rng: Random, scale: int, base: int) -> Spec:
+    return ("pauses", rng.randint(0, 5) * scale)
+
+
 def calendar(rng: Random, scale: int, base: int) -> Spec:
     zone = rng.choice(("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata"))
     return ("calendar", rng.choice(("day", "day", "week", "month", "year")), zone)
@@ -148,6 +162,7 @@ WINDOWS: dict[str, tuple[Maker, int]] = {
     "last_rows": (last_rows, 7),
     "last_rows_by": (last_rows_by, 2),
     "mixed": (mixed, 10),
+    "ticking": (ticking, 4),
     "per_instant": (per_instant, 3),
     "first_row": (first_row, 4),
     "ending": (ending, 3),
@@ -165,6 +180,8 @@ WINDOWS: dict[str, tuple[Maker, int]] = {
     "alternating": (alternating, 2),
     "markers": (markers, 2),
     "keep_last": (keep_last, 2),
+    "last_of": (last_of, 2),
+    "pauses": (pauses, 2),
 }
 MAKERS = [maker for maker, weight in WINDOWS.values() for _ in range(weight)]
 
@@ -186,8 +203,11 @@ AGGREGATES: list[tuple[Spec, int]] = [
     (("max", "w"), 4),
     (("median", "v"), 4),
     (("quantile", "w", 0.9), 2),
-    (("quantile", "v", 0.25), 1),
+    (("quantile", "v", 0.25, "lower"), 1),
+    (("quantile", "w", 0.75, "higher"), 1),
+    (("quantile", "s", 0.5, "disc"), 1),
     (("quantiles", "v", (0.0, 0.5, 0.99, 1.0)), 1),
+    (("quantiles", "c", (0.0, 0.5, 1.0), "disc"), 1),
     (("quantiles", "w", (0.75, 0.25)), 1),
     (("sum", "c"), 1),
     (("min", "c"), 1),
@@ -220,6 +240,29 @@ AGGREGATES: list[tuple[Spec, int]] = [
     (("m4", "v"), 1),
     (("geometric_mean", "p"), 1),
     (("weighted_mean", "v", "p"), 1),
+    (("bool_and", "b"), 1),
+    (("bool_or", "e"), 1),
+    (("count_if", "b"), 1),
+    (("bit_and", "w"), 1),
+    (("bit_or", "w"), 1),
+    (("bit_xor", "w"), 1),
+    (("try_sum", "w"), 1),
+    (("skewness", "v"), 1),
+    (("kurtosis", "w"), 1),
+    (("corr", "v", "w"), 1),
+    (("covar_pop", "v", "p"), 1),
+    (("covar_samp", "w", "v"), 1),
+    (("regr_slope", "v", "w"), 1),
+    (("regr_count", "v", "w"), 1),
+    (("collect_set", "s"), 1),
+    (("collect_set", "v"), 1),
+    (("histogram_numeric", "v", 3), 1),
+    (("any_value", "s"), 1),
+    (("sum_distinct", "w"), 1),
+    (("avg_distinct", "v"), 1),
+    (("list_distinct", "s"), 1),
+    (("count_distinct_pairs", "w", "s"), 1),
+    (("sum_filtered", "v", "b"), 1),
 ]
 WEIGHTED_AGGREGATES = [spec for spec, weight in AGGREGATES for _ in range(weight)]
 

@@ -41,7 +41,9 @@ def run(program: Program, steps: Sequence[Step] | None = None) -> list[list[Resu
         if name == "snapshot":
             engine.snapshot()
         elif name == "regroup":
-            engine.op = engine.query.operator(restore=[engine.op.snapshot(key_groups=g) for g in arguments[0]])
+            engine.op = engine.query.operator(
+                restore=[engine.op.snapshot(key_groups=g) for g in arguments[0]], trusted=True
+            )
         else:
             calls.append(getattr(engine, name)(*arguments))
     rows_in, rows_used, late = engine.account()

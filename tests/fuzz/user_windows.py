@@ -61,3 +61,55 @@ class KeepLast(pn.FreeFormWindow):
 
     def emit(self, state: Any, row: Mapping[str, Any], position: int, time: int) -> bool:
         return position > 0 and position % self.every == 0
+
+
+@dataclass(frozen=True)
+class LastOf(pn.FreeFormWindow):
+    """The last `keep` of every `every` rows, ending with the row that completes them, as soon as that is known."""
+
+    keep: int
+    every: int
+
+    def expire(self, state: Any, row: Mapping[str, Any], position: int, time: int) -> int:
+        gone = max(0, state.get("held", 0) - self.keep + 1)
+        state["held"] = state.get("held", 0) - gone + 1
+        state["due"] = time if (position + 1) % self.every == 0 else None
+        return gone
+
+    def emit(self, state: Any, row: Mapping[str, Any], position: int, time: int) -> bool:
+        return False
+
+    def on_watermark(self, state: Any, time: int) -> list[int | pn.WindowDue]:
+        due = state.get("due")
+        state["due"] = None
+        return [] if due is None else [due]
+
+
+@dataclass(frozen=True)
+class Pauses(pn.FreeFormWindow):
+    """Rows up to a pause of more than `gap`, at whose end the window ends; from the second window on half of them."""
+
+    gap: int
+
+    def new_state(self) -> Any:
+        return {"held": 0, "last": None, "windows": 0}
+
+    def expire(self, state: Any, row: Mapping[str, Any], position: int, time: int) -> int:
+        gone = state["held"] if state["last"] is None else 0
+        state["held"], state["last"] = state["held"] - gone + 1, time
+        return gone
+
+    def emit(self, state: Any, row: Mapping[str, Any], position: int, time: int) -> bool:
+        return False
+
+    def on_watermark(self, state: Any, time: int) -> list[int | pn.WindowDue]:
+        last = state["last"]
+        return [] if last is None or time <= last + self.gap else [self._window(state)]
+
+    def on_finish(self, state: Any) -> list[int | pn.WindowDue | None]:
+        return [] if state["last"] is None else [self._window(state)]
+
+    def _window(self, state: Any) -> pn.WindowDue:
+        end, gone = state["last"] + self.gap, state["held"] // 2 if state["windows"] else 0
+        state.update(last=None, held=state["held"] - gone, windows=state["windows"] + 1)
+        return pn.WindowDue(end, expire=gone)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import statistics
 from typing import Any
 
 import pyarrow as pa
@@ -37,7 +38,7 @@ def naive(values: list[float]) -> list[Any]:
         sum(values) / len(values),
         ordered[0],
         values[-1],
-        ordered[(len(values) - 1) // 2],
+        statistics.median(ordered),
     ]
 
 

@@ -1,8 +1,9 @@
-"""Every configuration of every operator against the naive oracle: 52 of Aggregate, 90 of Join, 28 of Sort.
+"""Every configuration of every operator against the naive oracle: 65 of Aggregate, 90 of Join, 28 of Sort.
 
-The counts are those of the literature where they can be derived: a window is not partitioned, or partitioned with one
-of three bounds. Its 44 for Sort can't be (SPEC X-11): 4 tumbling and 3 sliding windows by 4 are 28. Partitioned
-windows without a bound are possible, too, and tried on top.
+A window of Aggregate is one of 13 by its policies and one of 5 by its partitions (SPEC K-16): not partitioned,
+partitioned with one of three bounds, or partitioned without a bound, which the 52 of the literature leave out. For the
+others the counts are those of the literature where they can be derived, and windows without a bound are tried on top.
+Its 44 for Sort can't be (SPEC X-11): 4 tumbling and 3 sliding windows by 4 are 28.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from tests.operators.programs import (
     stream,
 )
 
-AGGREGATE = list(product(COMBINATIONS, PARTITIONS))
+KEPT = "kept"  # partitioned, and no key is ever forgotten
+AGGREGATE = list(product(COMBINATIONS, [*PARTITIONS, KEPT]))
 ROW_BY_ROW = [(evict, "count") for evict in POLICIES]
 SORT = list(product([*COMBINATIONS[:4], *ROW_BY_ROW], PARTITIONS))
 JOIN = [
@@ -35,7 +37,6 @@ JOIN = [
     for pair in product(POLICIES, POLICIES)
     for partitions in [(None, None), *product(PARTITIONS[1:], PARTITIONS[1:])]
 ]
-KEPT = "kept"
 ROUNDS = 4
 
 
@@ -49,10 +50,10 @@ def name(value: Any) -> str:
 
 
 def test_the_counts() -> None:
-    assert (len(COMBINATIONS), len(AGGREGATE), len(JOIN), len(SORT)) == (13, 52, 90, 28)
+    assert (len(COMBINATIONS), len(AGGREGATE), len(JOIN), len(SORT)) == (13, 65, 90, 28)
 
 
-@pytest.mark.parametrize("combination", [*AGGREGATE, *((c, KEPT) for c in COMBINATIONS)], ids=name)
+@pytest.mark.parametrize("combination", AGGREGATE, ids=name)
 def test_aggregate(combination: Any) -> None:
     (evict, trigger), partitions = combination
     given = 0

@@ -104,6 +104,15 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: S.aggregate(window=tumbling(count(1)), partial="yes", n="count(*)"),
         "partial='yes' must be one of",
     ),
+    "ties of two windows": (
+        lambda: S.match(S, window=TEN, using="id", ties="include"),
+        "ties='include' says whether rows see those of the same time that they look up",
+    ),
+    "ties": (lambda: S.match(S, window=TEN, using="id", ties="both"), "ties='both' must be one of"),
+    "a bare number on timestamps": (
+        lambda: pn.stream(None, schema={"ts": "timestamp"}, time="ts").dedupe(window=sliding(time(3))),
+        "Dedupe: time(size)=3 has no unit: time is a timestamp",
+    ),
     "how": (lambda: S.match(S, window=TEN, using="id", how="outer"), "how='outer' must be one of"),
     # names, types and units
     "column of a delta": (
@@ -225,3 +234,16 @@ def test_ports_are_known_by_name_and_number() -> None:
     assert len(operator.push([line], 1)) == 1
     with pytest.raises(QueryError, match="port='middle': Join has left, right"):
         operator.push([line], "middle")
+    swapped: Any = [line] * 500
+    for given in (swapped, line):
+        with pytest.raises(QueryError, match=r"port must be a name or number.*: Join has left, right$") as caught:
+            operator.push("left", given)
+        assert f"got {type(given).__name__}" in str(caught.value)
+        assert len(str(caught.value)) < 150
+    with pytest.raises(QueryError, match=r"port='x+\.\.\.: Join has left, right$"):
+        operator.push([line], "x" * 1000)
+
+
+def test_windows_of_operators_show_as_they_are_written() -> None:
+    assert repr(sliding(time(3))) == str(sliding(time(3))) == "sliding(time(3))"
+    assert repr([sliding(count(3), every=count(1))]) == "[sliding(count(3), every=count(1))]"

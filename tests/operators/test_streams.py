@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import panes as pn
-from panes.errors import QueryError
+from panes.errors import QueryError, SnapshotMismatch
 from panes.operators import count, delta, sliding, time, tumbling
 
 
@@ -193,6 +193,52 @@ def test_columns_of_the_result() -> None:
         {"l_ts": 1, "l_id": 1, "l_x": 2, "r_ts": None, "r_id": None, "r_x": None},
         {"l_ts": None, "l_id": None, "l_x": None, "r_ts": 1, "r_id": 1, "r_x": 3},
     ]
+
+
+def test_a_bare_number_of_time_is_ticks_where_time_is_a_number() -> None:
+    """As in pn.tumbling(3): whatever unit the ticks have."""
+    for unit in ("s", "ms", "us"):
+        stream = pn.stream([{"ts": t, "v": t} for t in range(9)], time="ts", time_unit=unit)
+        made = stream.aggregate(window=tumbling(time(3)), vs=pn.collect_list("v"))
+        same = stream.aggregate(window=tumbling(time(f"3 {unit}")), vs=pn.collect_list("v"))
+        assert [row["vs"] for row in made.rows()] == [row["vs"] for row in same.rows()] == [[0, 1, 2], [3, 4, 5]]
+    aged = sliding(count(2), every=count(1), partition_evict=pn.operators.partition_age(3))
+    rows = [{"ts": 0, "k": 1}, {"ts": 3, "k": 2}, {"ts": 4, "k": 1}]
+    counts = pn.stream(rows, time="ts", time_unit="s", key="k").aggregate(window=aged, partial=True, n="count(*)")
+    assert [row["n"] for row in counts.rows()] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3, 99])
+def test_as_of_ties_are_included_however_streams_are_cut(cut: int) -> None:
+    """The newest quote of each trade: with the quotes of its own time, or before it."""
+
+    def batches(*rows: Any) -> Any:
+        whole = pa.table({"ts": [t for t, _ in rows], "v": [v for _, v in rows]})
+        made = iter([whole.slice(i, cut) for i in range(0, len(whole), cut)])
+        return pn.stream(made, schema=whole.schema, time="ts")
+
+    def pairs(ties: str, *, turned: bool = False) -> list[tuple[int, int]]:
+        trades = batches((1, 10), (2, 20), (2, 21), (5, 50), (7, 70))
+        quotes = batches((0, 0), (2, 1), (2, 2), (5, 3), (6, 4), (7, 5))
+        window = (sliding(count(0)), sliding(count(1)))
+        if turned:
+            made = quotes.match(trades, window=window[::-1], ties=ties, entries={"t": "r.v", "q": "l.v"})
+        else:
+            made = trades.match(quotes, window=window, ties=ties, entries={"t": "l.v", "q": "r.v"})
+        return [(row["t"], row["q"]) for row in made.rows()]
+
+    for turned in (False, True):
+        assert pairs("include", turned=turned) == [(10, 0), (20, 2), (21, 2), (50, 3), (70, 5)]
+        assert pairs("exclude", turned=turned) == [(10, 0), (20, 0), (21, 0), (50, 2), (70, 4)]
+
+
+def test_a_snapshot_of_other_ties_is_refused() -> None:
+    s = pn.stream(None, schema={"ts": "bigint", "v": "bigint"}, time="ts")
+    window = (sliding(count(0)), sliding(count(1)))
+    taken = s.match(s, window=window, ties="include").operator().snapshot()
+    with pytest.raises(SnapshotMismatch):
+        s.match(s, window=window).operator(restore=taken)
+    assert "ties included" in str(s.match(s, window=window, ties="include").explain())
 
 
 def test_where_and_computed_columns_of_the_inputs() -> None:

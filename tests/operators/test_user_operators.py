@@ -81,7 +81,7 @@ def test_pushes_and_snapshots_make_no_difference(example: ModuleType) -> None:
         found += operator.push([one], "left").rows()
         found += operator.push([other], "right").rows()
         if rng.random() < 0.2:
-            operator = made.operator(restore=operator.snapshot())
+            operator = made.operator(restore=operator.snapshot(), trusted=True)
     found += operator.finish().rows()
     assert found == wanted
     assert operator.metrics["rows_in"] == 240
@@ -140,7 +140,7 @@ def test_punctuated_input_and_state() -> None:
             given += [row["batch"] for row in operator.punctuate().rows()]
         else:
             operator.push([{"ts": 1, "v": value}])
-        operator = made.operator(restore=operator.snapshot())
+        operator = made.operator(restore=operator.snapshot(), trusted=True)
     assert given == ["1,2", "3", ""]
     assert [row["number"] for row in operator.finish().rows()] == [-1]
 

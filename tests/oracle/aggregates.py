@@ -7,7 +7,11 @@ is None (counts: 0, collect_list: []). NaN is larger than any number and equal t
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
+from fractions import Fraction
+from functools import reduce
+from itertools import pairwise
 from typing import Any
 
 from tests.oracle.windows import Rows
@@ -47,9 +51,18 @@ def highest(values: Values) -> Any:
     return max(values, key=order)
 
 
-def quantile(values: Values, p: float) -> Any:
-    """Element ceil(p * n), counted from one, at least the first."""
-    return sorted(values, key=order)[max(1, math.ceil(p * len(values))) - 1]
+def quantile(values: Values, p: float, method: str = "linear") -> Any:
+    """At the share p of the way from the first to the last in order; "disc": element ceil(p * n), from 1."""
+    ordered = sorted(values, key=order)
+    if method == "disc":
+        return ordered[max(1, math.ceil(p * len(values))) - 1]
+    place = p * (len(values) - 1)
+    low, high = ordered[math.floor(place)], ordered[math.ceil(place)]
+    if method != "linear":
+        return {"lower": low, "higher": high}[method]
+    if same(low, high):
+        return float(low)
+    return float(low) + (float(high) - float(low)) * (place - math.floor(place))
 
 
 def distinct(values: Values) -> Values:
@@ -78,6 +91,57 @@ def variance(values: Values, population: bool = False) -> float | None:
 def stddev(values: Values, population: bool = False) -> float | None:
     found = variance(values, population)
     return None if found is None else math.sqrt(found)
+
+
+def powers(values: Values, power: int) -> float | None:
+    """Skewness (3) or kurtosis (4)."""
+    if any(not math.isfinite(v) for v in values):
+        return math.nan
+    mean = sum(map(Fraction, values)) / len(values)
+    square, other = (sum((Fraction(v) - mean) ** k for v in values) for k in (2, power))
+    if square == 0:
+        return None
+    if power == 3:
+        return math.sqrt(len(values)) * float(other) / float(square) ** 1.5
+    return float(len(values) * other / square**2) - 3.0
+
+
+def histogram(values: Values, bins: int) -> list[dict[str, Any]]:
+    """The nearest two bins are put together, the first of several, until few enough are left."""
+    found = [(v, sum(same(v, other) for other in values)) for v in sorted(distinct(values), key=order)]
+    while len(found) > bins:
+        apart = [(b[0] - a[0] if b[0] == b[0] else math.inf, i) for i, (a, b) in enumerate(pairwise(found))]
+        i = min(apart)[1]
+        (x, n), (y, m) = found[i], found[i + 1]
+        found[i : i + 2] = [((x * n + y * m) / (n + m), n + m)]
+    return [{"x": x, "y": float(n)} for x, n in found]
+
+
+def of_pairs(name: str) -> Callable[..., Any]:
+    """Correlation, covariance, regression of two columns, over rows that have both; exact but for the last step."""
+
+    def result(rows: Rows, first: str, second: str) -> Any:
+        pairs = [(r.data[first], r.data[second]) for r in rows if None not in (r.data[first], r.data[second])]
+        n = len(pairs)
+        if name == "regr_count":
+            return n
+        if n < (2 if name in ("covar_samp", "corr") else 1):
+            return None
+        if any(not math.isfinite(v) for pair in pairs for v in pair):
+            # a column in which all values are equal has no spread, whatever the other holds
+            still = [len({p[i] for p in pairs}) == 1 and math.isfinite(pairs[0][i]) for i in (0, 1)]
+            return None if (still[1] and name in ("corr", "regr_slope")) or (still[0] and name == "corr") else math.nan
+        y, x = ([Fraction(pair[i]) for pair in pairs] for i in (0, 1))
+        my, mx = sum(y) / n, sum(x) / n
+        yy, xx = sum((v - my) ** 2 for v in y), sum((v - mx) ** 2 for v in x)
+        xy = sum((a - my) * (b - mx) for a, b in zip(y, x, strict=True))
+        if name == "corr":
+            return float(xy) / math.sqrt(xx * yy) if xx * yy else None
+        if name.startswith("covar"):
+            return float(xy / (n if name == "covar_pop" else n - 1))
+        return float(xy / xx) if xx else None
+
+    return result
 
 
 def m4(values: Values) -> dict[str, Any]:
@@ -118,7 +182,24 @@ OF_VALUES: dict[str, Callable[..., Any]] = {
     "range": none_if_empty(lambda values: highest(values) - lowest(values)),
     "median": none_if_empty(lambda values: quantile(values, 0.5)),
     "quantile": none_if_empty(quantile),
-    "quantiles": none_if_empty(lambda values, ps: [quantile(values, p) for p in ps]),
+    "quantiles": none_if_empty(lambda values, ps, *method: [quantile(values, p, *method) for p in ps]),
+    "bool_and": none_if_empty(all),
+    "bool_or": none_if_empty(any),
+    "every": none_if_empty(all),
+    "any": none_if_empty(any),
+    "count_if": sum,
+    "bit_and": none_if_empty(lambda values: reduce(operator.and_, values)),
+    "bit_or": none_if_empty(lambda values: reduce(operator.or_, values)),
+    "bit_xor": none_if_empty(lambda values: reduce(operator.xor, values)),
+    "try_sum": none_if_empty(sum),
+    "skewness": none_if_empty(lambda values: powers(values, 3)),
+    "kurtosis": none_if_empty(lambda values: powers(values, 4)),
+    "collect_set": lambda values: sorted(distinct(values), key=order),
+    "histogram_numeric": none_if_empty(histogram),
+    "sum_distinct": none_if_empty(lambda values: sum(distinct(values))),
+    "avg_distinct": none_if_empty(lambda values: sum(distinct(values)) / len(distinct(values))),
+    "list_distinct": lambda values: sorted(distinct(values), key=order),
+    "any_value": none_if_empty(lambda values: values[0]),
     "first": none_if_empty(lambda values: values[0]),
     "last": none_if_empty(lambda values: values[-1]),
     "mode": none_if_empty(mode),
@@ -131,4 +212,11 @@ OF_PAIRS: dict[str, Callable[..., Any]] = {
     "arg_min": arg_min,
     "arg_max": arg_max,
     "weighted_mean": weighted_mean,
+    "count_distinct_pairs": lambda rows, a, b: len(
+        {(order(r.data[a]), order(r.data[b])) for r in rows if None not in (r.data[a], r.data[b])}
+    ),
+    "sum_filtered": lambda rows, value, where: OF_VALUES["sum"](
+        [r.data[value] for r in rows if r.data[where] and r.data[value] is not None]
+    ),
+    **{name: of_pairs(name) for name in ("corr", "covar_pop", "covar_samp", "regr_slope", "regr_count")},
 }

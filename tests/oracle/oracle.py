@@ -30,8 +30,8 @@ ON_COLUMN = ("column", "last_rows_by", "session_on")
 AFRESH = ("punctuated", "delta", "threshold")
 #: what looks at rows one by one, so that their positions are counted
 ROW_BY_ROW = (
-    *AFRESH, *ON_COLUMN, "rows", "last_rows", "markers", "keep_last", "collect_list", "string_agg",
-    "mixed", "per_instant", "whole_and_rest",
+    *AFRESH, *ON_COLUMN, "rows", "last_rows", "markers", "keep_last", "last_of", "pauses", "collect_list", "string_agg",
+    "mixed", "ticking", "per_instant", "whole_and_rest",
 )  # fmt: skip
 #: what needs rows in order, though its windows lie on time
 IN_ORDER = ("first_row", "on_change")
@@ -152,6 +152,7 @@ class Oracle:
             return changed(with_empty(inner, due_windows(inner, rows, self.watermark), self._last_end(inner)))
         if spec[0] in ROW_BY_ROW:
             since = self.afresh.get(label, self.counted_from or 0)
+            spec = (*spec, self._last_tick(spec[4])) if spec[0] == "ticking" else spec
             found = due_windows(spec, [r for r in rows if r.seq >= since], self.watermark)
             return shifted(found, self.positions(key, since)) if label in self.afresh else found
         found = due_windows(spec, rows, self.watermark)
@@ -165,6 +166,11 @@ class Oracle:
         held = (due_windows(spec, rows, INFINITY) for rows in self.rows.values())
         return max([self.reached, *(end for found in held for _, end, _, _ in found)])
 
+    def _last_tick(self, every: int) -> float:
+        """Up to where ticks go once the stream has ended: the watermark, or the one after the last row of any key."""
+        last = max((r.time for rows in self.rows.values() for r in rows), default=0)
+        return max(self.reached, (last // every + 1) * every)
+
     @property
     def rows_used(self) -> int:
         return sum(len(rows) for rows in self.rows.values())
@@ -176,7 +182,8 @@ class Oracle:
     def measures(self) -> set[str]:
         """Columns that must advance."""
         alone = {spec[1] for spec in self.windows.values() if spec[0] in ON_COLUMN}
-        mixed = [a for spec in self.windows.values() if spec[0] in ("mixed", "per_instant") for a in spec[1:]]
+        kinds = ("mixed", "ticking", "per_instant")
+        mixed = [a for spec in self.windows.values() if spec[0] in kinds for a in spec[1:]]
         return alone | {a for a in mixed if isinstance(a, str) and a not in ("time", "rows")}
 
     @property

@@ -62,6 +62,8 @@ def test_aggregates_over_nan_and_null() -> None:
     assert aggregate(("max", "v"), given) != 0.0
     assert aggregate(("count_distinct", "v"), given) == 2
     assert aggregate(("median", "v"), given) == 2.0
+    assert aggregate(("median", "v"), rows(1, 2, v=[1, 2])) == 1.5
+    assert aggregate(("quantile", "v", 0.5, "disc"), rows(1, 2, v=[1, 2])) == 1
     assert aggregate(("mode", "s"), given) == "b"
     assert aggregate(("string_agg", "s", "-"), given) == "b-a-b"
     assert aggregate(("sum", "v"), given[2:3]) is None

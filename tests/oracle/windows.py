@@ -234,6 +234,30 @@ def mixed(
     return found
 
 
+def ticking(
+    rows: Rows, watermark: float, size_on: str, size: Any, every_on: str, every: Any, end: float = -INFINITY
+) -> list[tuple[Bounds, Rows]]:
+    """As `mixed`, but at all multiples of `every` after the first row, whether or not rows have come since.
+
+    `end`: how far ticks on time go once the stream has ended; those on a column go to the one after the last row.
+    """
+    seen = behind(rows, watermark)
+    if not seen:
+        return []
+    places = [place(r, i, every_on) for i, r in enumerate(seen)]
+    if every_on == "time":
+        reached = watermark if watermark < INFINITY else end
+    else:
+        reached = places[-1] if watermark < INFINITY else (places[-1] // every + 1) * every
+    found = []
+    step = places[0] // every + 1
+    while step * every <= reached:
+        stop = sum(p < step * every for p in places)
+        found.append(last_of(seen, stop, size_on, size, step * every if every_on == "time" else None))
+        step += 1
+    return found
+
+
 def per_instant(rows: Rows, watermark: float, size_on: str, size: Any, every: int, partial: bool = False) -> Found:
     """The last `size` after each instant that has a row with number every, 2 * every, ... of its key."""
     found: Found = {}
@@ -311,23 +335,25 @@ def closed(first: int, held: Rows, closer: Row | None) -> tuple[Bounds, Rows]:
 
 
 def session_on(rows: Rows, watermark: float, column: str, gap: Any) -> Found:
-    """Sessions on an advancing column: the row that is too far closes, as for all data-driven windows."""
+    """Sessions on an advancing column: the row that is too far closes; bounds are values of the column."""
     windows = []
     first = 0
     seen = behind(rows, watermark)
     for position, r in enumerate(seen):
         if position > 0 and r.data[column] > seen[position - 1].data[column] + gap:
-            windows.append(closed(first, seen[first:position], r))
+            windows.append((seen[first:position], r.time))
             first = position
     if watermark == INFINITY and seen:
-        windows.append(closed(first, seen[first:], None))
-    return dict(windows)
+        windows.append((seen[first:], None))
+    return {(held[0].time, end, held[0].data[column], held[-1].data[column] + gap): held for held, end in windows}
 
 
-def punctuated(rows: Rows, watermark: float, begin: str, end: str | None = None) -> Found:
+def punctuated(rows: Rows, watermark: float, begin: str | None, end: str | None = None) -> Found:
     windows = []
     opened: list[int] = []
     seen = behind(rows, watermark)
+    if begin is None:
+        return up_to_each(seen, str(end))
     for position, r in enumerate(seen):
         if (r.data[end] if end else r.data[begin]) is True:
             windows += [closed(first, seen[first:position], r) for first in opened]
@@ -336,6 +362,17 @@ def punctuated(rows: Rows, watermark: float, begin: str, end: str | None = None)
             opened.append(position)
     if watermark == INFINITY and end is None:
         windows += [closed(first, seen[first:], None) for first in opened]
+    return dict(windows)
+
+
+def up_to_each(seen: Rows, end: str) -> Found:
+    """From the first row, or the row after the last end, to a row that matches, which is the last."""
+    windows = []
+    first = 0
+    for position, r in enumerate(seen):
+        if r.data[end] is True:
+            windows.append(closed(first, seen[first : position + 1], r))
+            first = position + 1
     return dict(windows)
 
 
@@ -393,6 +430,33 @@ def keep_last(rows: Rows, watermark: float, keep: int, every: int) -> Found:
     )
 
 
+def last_of_every(rows: Rows, watermark: float, keep: int, every: int) -> Found:
+    """User-defined free form that sees the watermark: the last `keep` of every `every` rows, ending with the last."""
+    seen = behind(rows, watermark)
+    return dict(
+        closed(max(0, position + 1 - keep), seen[max(0, position + 1 - keep) : position + 1], r)
+        for position, r in enumerate(seen)
+        if (position + 1) % every == 0
+    )
+
+
+def pauses(rows: Rows, watermark: float, gap: int) -> Found:
+    """User-defined free form that names its end: up to a pause longer than `gap`; the newer half, but of the first."""
+    runs: list[tuple[int, Rows]] = []
+    for position, r in enumerate(behind(rows, watermark)):
+        if runs and r.time <= runs[-1][1][-1].time + gap:
+            runs[-1][1].append(r)
+        else:
+            runs.append((position, [r]))
+    found: Found = {}
+    for number, (first, run) in enumerate(runs):
+        end, gone = run[-1].time + gap, len(run) // 2 if number else 0
+        if end < watermark:
+            held = run[gone:]
+            found[(held[0].time, end, first + gone, first + len(run))] = held
+    return found
+
+
 KINDS: dict[str, Callable[..., Found]] = {
     "tumbling": tumbling,
     "sliding": sliding,
@@ -405,6 +469,7 @@ KINDS: dict[str, Callable[..., Found]] = {
     "rows": by_rows,
     "column": by_column,
     "mixed": mixed,
+    "ticking": lambda rows, watermark, *spec: dict(ticking(rows, watermark, *spec)),
     "per_instant": per_instant,
     "first_row": first_row,
     "ending": ending,
@@ -420,4 +485,6 @@ KINDS: dict[str, Callable[..., Found]] = {
     "threshold": threshold,
     "markers": markers,
     "keep_last": keep_last,
+    "last_of": last_of_every,
+    "pauses": pauses,
 }

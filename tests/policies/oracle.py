@@ -10,6 +10,8 @@ import math
 from typing import Any
 
 MAX_INT = 2**31 - 1
+#: fake items with a time of their own come before those that have the row's
+PLACED, AT_THE_ROW = 0, 1
 
 
 def distance(name: str, old: list[float], new: list[float]) -> float:
@@ -35,8 +37,8 @@ class TimeTrigger:
     def __init__(self, z: int, delay: int = 0, start: int = 0, active: bool = True, on_row: bool = False, **_: Any):
         self.z, self.active, self.on_row, self.next = z, active, on_row, start + delay + z
 
-    def pre_notify(self, x: dict) -> list[tuple[int, int]]:
-        return [(border, border) for border in self.fakes_until(x["t"] - 1 if self.on_row else x["t"])]
+    def pre_notify(self, x: dict) -> list[tuple[int, int, int]]:
+        return [(border, border, PLACED) for border in self.fakes_until(x["t"] - 1 if self.on_row else x["t"])]
 
     def fakes_until(self, moment: int) -> list[int]:
         fakes = []
@@ -93,7 +95,14 @@ class UserTrigger:
     def __init__(self, policy: Any) -> None:
         self.policy = policy.clone()
         if hasattr(policy, "before"):
-            self.pre_notify = lambda x: [(fake, x["t"]) for fake in self.policy.before(seen(x))]
+            self.pre_notify = lambda x: [self.sent(fake, x) for fake in self.policy.before(seen(x))]
+
+    @staticmethod
+    def sent(fake: Any, x: dict) -> tuple[Any, int, int]:
+        """A fake item that says when it is (K-18), or that goes by the row."""
+        if type(fake).__name__ == "Tick":
+            return fake.at if fake.item is None else fake.item, fake.at, PLACED
+        return fake, x["t"], AT_THE_ROW
 
     def notify(self, x: dict) -> bool:
         return self.policy.notify(seen(x))
@@ -147,10 +156,21 @@ class DeltaEviction:
         self.items.append(new)
         return n
 
+    def of_fake(self, fake: Any, size: int) -> int:
+        """What is no row has no values, so no distance; and it is not kept."""
+        if not isinstance(fake, dict):
+            return 0
+        n = self.notify(fake, True, size)
+        del self.items[-1]
+        return n
+
 
 class PunctuationEviction(PunctuationTrigger):
     def notify(self, x: dict, triggered: bool, size: int) -> int:  # type: ignore[override]
         return size if x[self.on] == self.sample else 0
+
+    def of_fake(self, fake: Any, size: int) -> int:
+        return self.notify(fake, True, size) if isinstance(fake, dict) else 0
 
 
 class TumblingEviction:
@@ -169,6 +189,10 @@ class ActiveWrapper:
         return self.nested.notify(x, triggered, size)
 
     def notify_fake(self, fake: Any, size: int) -> int:
+        if isinstance(self.nested, TimeEviction):
+            return self.nested.evict(fake["t"] if isinstance(fake, dict) else fake, size)
+        if hasattr(self.nested, "of_fake"):
+            return self.nested.of_fake(fake, size)
         return self.nested.notify(fake, True, size)
 
 
@@ -270,7 +294,7 @@ class Window:
             self.out.append((self.key, tuple(self.buffer), when))
 
     def process_real(self, x: dict, fired: bool) -> None:
-        for fake, when in pre_notifications(self.triggers, x):
+        for fake, when, _ in in_order(pre_notifications(self.triggers, x)):
             self.process_fake(fake, when)
         answers = [p.notify(x) for p in self.triggers]
         fired = fired or any(answers)
@@ -307,9 +331,14 @@ def clears(p: Any) -> bool:
     return getattr(p, "clears_after_fake", False)
 
 
-def pre_notifications(triggers: list, x: dict) -> list[tuple[Any, int]]:
-    """Fake items with the time of their results: borders have one of their own, users' fakes go by the row."""
+def pre_notifications(triggers: list, x: dict) -> list[tuple[Any, int, int]]:
+    """Fake items with the time of their results: borders have one of their own, users' fakes may go by the row."""
     return [fake for p in triggers if getattr(p, "pre_notify", None) for fake in p.pre_notify(x)]
+
+
+def in_order(fakes: list[tuple[Any, int, int]]) -> list[tuple[Any, int, int]]:
+    """K-10: those of several triggers by time, then in the order of the list; those that go by the row come last."""
+    return sorted(fakes, key=lambda sent: (sent[2], sent[1]))
 
 
 def run(
@@ -355,7 +384,7 @@ def run(
             groups[k] = Window(k, own, evictions(list(evict_list), others=bool(central_evictions)), out)
             if thread:
                 by_clock(own, x["t"], lambda fake, when: None)  # nothing is held yet
-        for fake, when in pre_notifications(c_triggers, x):
+        for fake, when, _ in in_order(pre_notifications(c_triggers, x)):
             central_fake(fake, when)
         answers = [p.notify(x) for p in c_triggers]
         fired = any(answers)

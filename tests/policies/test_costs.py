@@ -6,11 +6,13 @@ import random
 from math import gcd
 from typing import Any
 
+import numpy as np
 import pytest
 
 import panes as pn
 from panes.policies.borders import Borders
 from panes.policies.live import LiveWindow
+from panes.windows.base import ALWAYS, KeyRuns
 
 p = pn.policies
 # size, slide, rows -> windows, borders, entries held, calls before, calls in all, with panes, naive
@@ -133,6 +135,29 @@ def test_p63_fewer_calls_at_the_end() -> None:
     assert granular.costs.buffered > plain.costs.buffered
 
 
+def costs(policy: Any, rows: int, **options: Any) -> tuple[str, int, int, int, int]:
+    found = run_live(policy, rows, **options).metrics
+    return found["plan"], found["reduce_before"], found["reduce_at_end"], found["buffered"], found["network"]
+
+
+def test_what_each_buffer_costs_to_the_call() -> None:
+    """Rows 0..9; results at rows 3, 6 and 9 over 3 rows or, kept longer, over 3, 5 and 5."""
+    three, keep = p.count(3), p.count(5)
+    assert costs(pn.policy(trigger=three, end=False), 10) == ("tumbling", 6, 0, 1, 0)
+    assert costs(pn.policy(trigger=three, end=False), 10, optimise=False) == ("none", 0, 2 + 2 + 2, 3, 0)
+    kept = pn.policy(trigger=three, evict=keep, end=False)
+    assert costs(kept, 10, optimise=False) == ("none", 0, 2 + 4 + 4, 5, 0)
+    # slices of rows 0, 1-2, 3, 4-5, 6, 7-8, 9: results are made of 2, 3 and 3
+    assert costs(kept, 10) == ("borders", 3, 1 + 2 + 2, 4, 0)
+    delta = pn.policy(trigger=three, evict=p.delta(1000, on="v"), end=False)
+    # partials of 2 rows: held are 10 rows and 5 of them; results over 2, 3 and 5 of them
+    assert costs(delta, 10, granularity=2) == ("granular", 5, 1 + 2 + 4, 15, 0)
+    # a partial that has lost a row is given up, and its rows that are left are taken one by one
+    assert costs(pn.policy(trigger=three, evict=p.largest(keep)), 9, granularity=4) == ("granular", 6, 0 + 3 + 1, 7, 0)
+    # with the end of the stream, rows 5-9 of slices 4-5, 6, 7-8 and 9, each row that is held is kept beside the slices
+    assert costs(pn.policy(trigger=three, evict=keep), 10) == ("borders", 3, 1 + 2 + 2 + 3, 4 + 5, 0)
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_buffers_agree(seed: int) -> None:
     """Random policies and rows: whatever the buffer, the same results, in the order of the rows."""
@@ -155,3 +180,17 @@ def test_buffers_agree(seed: int) -> None:
         window.close()
         found.append(window.results)
     assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_borders_of_one_key_are_looked_up_as_those_of_many_are_computed(seed: int) -> None:
+    rng = random.Random(seed)
+    borders = Borders(rng.random() < 0.5, rng.randint(-5, 15), rng.randint(1, 9), rng.randint(1, 15))
+    n, first, origin, seen = rng.randint(1, 20), rng.randint(-10, 30), rng.randint(0, 3), rng.choice((0, 1, 5, 30))
+    times = np.cumsum([first, *(rng.choice((0, 1, 2, 5)) for _ in range(n - 1))])
+    last = ALWAYS if seen == 0 else first - rng.choice((0, 1, 20, 10**15))
+    alone = KeyRuns(np.array([0]), np.array([0, n]), np.array([origin + seen]), times, {})
+    beside = KeyRuns(np.array([0, 1]), np.array([0, n, n + 1]), np.array([origin + seen, 0]), np.append(times, 0), {})
+    found = borders.cuts(alone, np.array([last]), np.array([origin]))
+    computed = borders.cuts(beside, np.array([last, ALWAYS]), np.array([origin, 0]))
+    assert sorted({*found.tolist()}) == sorted({*computed[computed < n].tolist()})

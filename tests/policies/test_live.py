@@ -67,6 +67,20 @@ def test_system_time_counts_from_the_start() -> None:
     assert values(window) == [(1_010, 2_010), (1_020, 1_010), (None, 1_035)]
 
 
+def test_a_start_that_is_given_counts_even_if_it_is_0() -> None:
+    """Borders at 10, 20, ... since 1970, though the window is made at 1,003."""
+    clock = FakeClock(1_003)
+    window = LiveWindow(pn.policy(trigger=p.time(10, start=0)), reduce=max, value="v", clock=clock)
+    nested = LiveWindow(pn.policy(trigger=p.any_of(p.time(10, start=0))), reduce=max, value="v", clock=clock)
+    for t in (1_004, 1_009, 1_011):
+        clock.advance_to(t)
+        for each in (window, nested):
+            each.process({"v": t})
+    for each in (window, nested):
+        each.close()
+        assert values(each)[-2:] == [(1_010, 1_009), (None, 1_011)]
+
+
 def test_rows_and_fake_items_exclude_each_other() -> None:
     """Fake items from another thread never come into the middle of a row."""
     inside, seen = [0], []
@@ -130,3 +144,26 @@ def test_time_evictions_need_times() -> None:
     window = LiveWindow(pn.policy(evict=p.time(3), trigger=Odd()), reduce=max, value="v", clock=FakeClock())
     with pytest.raises(DataError, match="'no time'"):
         window.process({"v": 1})
+
+
+@pytest.mark.parametrize(
+    ("path", "want"), [("v[1]", [[[0, 1], [9, 2]], [[0, 8]]]), ("v[0]", [[[0, 1]], [[9, 2]], [[0, 8]]])]
+)
+def test_policies_reach_into_arrays(path: str, want: list[Any]) -> None:
+    window = LiveWindow(
+        pn.policy(trigger=p.delta(5, on=path)), group_reduce=lambda rows: [r["v"] for r in rows], clock=FakeClock()
+    )
+    for v in ([0, 1], [9, 2], [0, 8]):
+        window.process({"v": v})
+    window.close()
+    assert [r.value for r in window.results] == want
+
+
+def test_policies_reach_into_maps_and_what_is_not_there_is_null() -> None:
+    window = LiveWindow(
+        pn.policy(trigger=p.punctuation("end", on="m['kinds'][0]")), group_reduce=len, value="m", clock=FakeClock()
+    )
+    for m in ({"kinds": ["x"]}, {"kinds": []}, {}, {"kinds": ["end"]}):
+        window.process({"m": m})
+    window.close()
+    assert [r.value for r in window.results] == [3, 1]

@@ -59,8 +59,13 @@ REFUSED: list[tuple[str, Callable[[], Any], str]] = [
     ("a trigger that evicts", lambda: pn.policy(trigger=p.count(1), evict=Says(True)), "is a trigger policy"),
     ("no policy at all", lambda: pn.policy(trigger="often"), "'often' is no trigger policy"),
     ("an empty list", lambda: pn.policy(trigger=[]), "trigger=[] is empty"),
-    ("active twice", lambda: p.active(p.time(3)), "asked for fake items anyway"),
-    ("active delta", lambda: p.active(p.delta(1, on="v")), "a fake item is no row"),
+    ("active twice", lambda: p.active(p.active(p.time(3))), "asked for fake items anyway"),
+    ("start of a wrapped count", lambda: p.active(p.count(3, start=1)), "a fake item is none"),
+    (
+        "wrapped scales that differ",
+        lambda: pn.policy(trigger=p.time(1), evict=p.active(p.time(3, on="v", active=False))),
+        "another scale",
+    ),
     ("nested clearing", lambda: p.largest(p.active(p.tumble()), p.count(2)), "put it beside"),
     ("threads apart", lambda: pn.policy(trigger=[p.time(1), p.time(2, thread=True)]), "they share one clock"),
     (
@@ -113,7 +118,6 @@ NONSENSE: list[tuple[str, Any, list[str]]] = [
         pn.policy(trigger=p.delta(1, on="v", start=0, function=lambda a, b: "far")),
         ["delta", "'far'"],
     ),
-    ("borders without end", pn.policy(trigger=p.time(1), evict=p.count(3)), ["time(1)", "ten million"]),
 ]
 
 

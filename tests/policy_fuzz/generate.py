@@ -80,7 +80,7 @@ class Maker:
         self.rng, self.user, self.thread = rng, user, thread
 
     def triggers(self, fewest: int) -> list:
-        return [self.trigger(0) for _ in range(max(fewest, self.rng.choice((0, 1, 1, 1, 2))))]
+        return [self.trigger(0) for _ in range(max(fewest, self.rng.choice((0, 1, 1, 1, 2, 3))))]
 
     def evictions(self, fewest: int) -> list:
         return [self.eviction(0) for _ in range(max(fewest, self.rng.choice((0, 1, 1, 1, 2))))]
@@ -92,10 +92,8 @@ class Maker:
             nested = [self.trigger(depth + 1) for _ in range(rng.randint(0, 3))]
             return (rng.choice(("any_of", "all_of", "exactly_one_of")), *nested)
         if kind == "user" and self.user:
-            return (
-                "user",
-                rng.choice((SumTrigger(rng.randint(1, 20)), GapTrigger(rng.randint(0, 6), rng.randint(1, 2)))),
-            )
+            gap = GapTrigger(rng.randint(0, 6), rng.randint(1, 2), rng.choice(("", "tick", "row")))
+            return ("user", rng.choice((SumTrigger(rng.randint(1, 20)), gap)))
         if kind == "time":
             return ("time", self.time_trigger())
         if kind == "delta":
@@ -145,9 +143,15 @@ class Maker:
             return (rng.choice(("largest", "smallest", "total", "first_of")), *nested)
         if kind == "user" and self.user:
             return ("user", rng.choice((Leaves(rng.randint(1, 5)), HalfOnFake(rng.randint(0, 4)))))
-        if kind == "active" and (depth == 0 or self.user):
+        if kind == "active":
             inner = rng.choice((("tumble",), ("count", {"size": rng.randint(1, 5)})))
-            if self.user and (depth or rng.random() < 0.3):
+            if depth or rng.random() < 0.5:
+                inner = rng.choice((
+                    ("time", {"z": rng.randint(1, 12), "active": rng.random() < 0.5}),
+                    ("delta", self.delta()),
+                    ("punctuation", {"sample": rng.choice("abz"), "on": "m"}),
+                ))  # fmt: skip
+            if self.user and rng.random() < 0.3:
                 inner = ("user", Leaves(rng.randint(1, 4)))
             return ("active", inner)
         if kind == "time":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from panes.policies import TIME, ActiveEviction, ActiveTrigger, Eviction, Trigger
+from panes.policies import TIME, ActiveEviction, ActiveTrigger, Eviction, Tick, Trigger
 
 
 class SumTrigger(Trigger):
@@ -25,16 +25,24 @@ class SumTrigger(Trigger):
 
 
 class GapTrigger(ActiveTrigger):
-    """After a pause longer than `gap`, a fake item at its end (a session that expires); never at a row."""
+    """After a pause longer than `gap`, fake items at its end (a session that expires); never at a row.
 
-    def __init__(self, gap: int, sends: int = 1) -> None:
-        self.gap, self.sends, self.last = gap, sends, None
+    `placed`: "tick" gives them the time at which the pause was long enough, "row" sends a row instead of a time.
+    """
+
+    columns = ("v", "w", "m")
+
+    def __init__(self, gap: int, sends: int = 1, placed: str = "") -> None:
+        self.gap, self.sends, self.placed, self.last = gap, sends, placed, None
 
     def before(self, row: Any) -> list[Any]:
         last, self.last = self.last, row[TIME]
         if last is None or row[TIME] - last <= self.gap:
             return []
-        return [last + self.gap + i for i in range(self.sends)]
+        times = [last + self.gap + i for i in range(self.sends)]
+        if self.placed == "tick":
+            return [Tick(min(t, row[TIME])) for t in reversed(times)]
+        return [Tick(min(t, row[TIME]), row) for t in times] if self.placed == "row" else times
 
     def notify(self, row: Any) -> bool:
         return False

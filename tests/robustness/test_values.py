@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
@@ -69,8 +70,9 @@ def test_nan_is_larger_than_any_number() -> None:
         "mode": "mode(v)",
     }
     result = query(rows, {"w": pn.tumbling(10)}, aggregates).rows()
-    # 0 twice, 1, inf, NaN twice: four distinct values; zero is the smallest of the two most frequent ones.
-    assert picked(result, list(aggregates)) == [(1.0, NAN, 4, 0.0)]
+    # 0 twice, 1, inf, NaN twice: four distinct values; halfway between 1 and inf is inf; zero is the smallest of the
+    # two most frequent ones.
+    assert picked(result, list(aggregates)) == [(INF, NAN, 4, 0.0)]
 
 
 def test_all_null_values() -> None:
@@ -91,3 +93,12 @@ def test_integer_sum_beyond_64_bits_is_refused() -> None:
     rows = [{"ts": t, "amount": 2**62} for t in range(3)]
     with pytest.raises(pn.errors.PanesError, match="amount"):
         list(query(rows, {"w": pn.tumbling(10)}, {"s": "sum(amount)"}).rows())
+
+
+@pytest.mark.parametrize("windows", [pn.tumbling(10), pn.sliding(10, every=5), pn.tumbling(pn.rows(2)), pn.session(5)])
+def test_windows_in_which_no_condition_holds_are_given(windows: Any) -> None:
+    rows = [{"ts": t, "v": v} for t, v in [(1, 1), (2, 2), (11, 5), (12, 9), (25, 0), (26, 0)]]
+    found = query(rows, {"w": windows}, {"n": "count_if(v > 3)", "rows": "count(*)"}).rows()
+    alone = query(rows, {"w": windows}, {"n": "count_if(v > 3)"}).rows()
+    assert picked(alone, ["window_start", "n"]) == (wanted := picked(found, ["window_start", "n"]))
+    assert 0 in {n for _, n in wanted}

@@ -343,3 +343,51 @@ def test_what_is_refused(options: Mapping[str, Any], message: str) -> None:
 def test_streams_that_do_not_go_together(one: Any, other: Any, message: str) -> None:
     with pytest.raises(QueryError, match=message):
         pn.join(one, other, window=pn.tumbling(3), how="cross")
+
+
+def results_of_windows() -> pn.Stream:
+    rows = [{"ts": 1, "v": 1}, {"ts": 4, "v": 2}, {"ts": 12, "v": 5}]
+    bars = pn.stream(rows, time="ts").window(pn.tumbling(5)).agg(s="sum(v)")
+    return bars.select("window_start", "window_end", "s").stream(time="window_end")
+
+
+def test_bounds_in_entries_of_a_join_are_those_of_its_window() -> None:
+    bars = results_of_windows()
+    other = pn.stream([{"ts": 3, "x": 3}, {"ts": 8, "x": 9}], time="ts")
+    joined = pn.join(
+        bars,
+        other,
+        window=pn.tumbling(20),
+        how="full",
+        on="l.s = r.x",
+        entries={"start": "window_start", "inside": "l.window_start", "s": "l.s", "x": "r.x"},
+    )
+    found = sorted((row["start"], row["inside"] or 0, row["s"] or 0, row["x"] or 0) for row in joined.rows())
+    assert found == [(0, 0, 0, 9), (0, 0, 3, 3), (0, 10, 5, 0)]
+
+
+def test_all_columns_of_a_join_have_names_beside_those_of_its_window() -> None:
+    bars = results_of_windows()
+    joined = pn.join(bars, pn.stream([{"ts": 3, "x": 3}], time="ts"), window=pn.tumbling(20), on="l.s = r.x")
+    (row,) = joined.rows()
+    assert (row["window_end"], row["l_window_start"], row["l_window_end"], row["s"]) == (20, 0, 5, 3)
+
+
+def test_bounds_in_entries_of_a_relation_are_those_of_its_window() -> None:
+    windowed = results_of_windows().window(pn.tumbling(20))
+    rows = windowed.relation({"end": "window_end", "inside": "t.window_end", "s": "s"}, alias="t").rows()
+    assert [(row["end"], row["inside"], row["s"]) for row in rows] == [(20, 5, 3), (20, 15, 5)]
+    groups = windowed.relation({"end": "window_end", "last": "max(window_end)"}).rows()
+    assert [(row["end"], row["last"]) for row in groups] == [(20, 15)]
+
+
+def test_values_that_can_not_be_computed_are_told_by_the_names_of_the_streams() -> None:
+    joined = pn.join(
+        left([{"time": 1, "k": 1, "x": 1}]),
+        right([{"time": 1, "k": 1, "y": "b"}]),
+        window=pn.tumbling(5),
+        on="l.k = r.k",
+        entries={"n": "CAST(r.y AS INT)"},
+    )
+    with pytest.raises(pn.errors.DataError, match=r"l\.k = r\.k; .*r\.y"):
+        joined.to_arrow()

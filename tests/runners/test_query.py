@@ -225,7 +225,7 @@ def test_pictures(tmp_path: Path) -> None:
     for name in ("x.png", "x.html"):
         query.plot(tmp_path / name)
         assert (tmp_path / name).stat().st_size > 10_000
-    assert query.plot().layout.title.text.startswith("<b>n, v over 3 windows")
+    assert query.plot().layout.title.text.startswith("<b>n = count(*), v = max(v) over 3 windows")
     with pytest.raises(QueryError, match="must end in"):
         query.plot("x.gif")
 

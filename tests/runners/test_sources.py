@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import panes as pn
 from panes.errors import DataError, QueryError
 from panes.plan.types import arrow_schema
 from panes.runners.local.lines import CsvLines, JsonLines, LineFormat
@@ -274,7 +275,7 @@ def test_bad_bytes_never_stop_a_run(tmp_path: Path) -> None:
 
 
 def test_many_lines_over_many_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("panes.runners.local.files.PIECE_BYTES", 1000)
+    monkeypatch.setattr("panes.runners.local.pieces.PIECE_BYTES", 1000)
     lines = [json.dumps({"ts": i, "k": "é" * (i % 7)}) for i in range(2000)]
     lines[500] = "{"
     path = tmp_path / "x.jsonl"
@@ -357,3 +358,19 @@ def test_every_line_becomes_a_row_or_is_rejected(form: LineFormat) -> None:
         assert len(table) + rejects.count == len(records)
         alone = [form.parse([record], schema, Rejects()) for record in records]
         assert table.to_pylist() == pa.concat_tables(alone).to_pylist() or b"NaN" in b"".join(records)
+
+
+def test_a_csv_file_that_mixes_line_ends_is_refused_by_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "mixed.csv"
+    path.write_bytes(b"t,v\r1,2\r3,4\n")
+    with pytest.raises(DataError, match=r"mixed\.csv, line 1: lines end in CR here and in LF further on"):
+        pn.stream(str(path), schema={"t": "bigint", "v": "bigint"}, time="t").window(pn.tumbling(10)).agg(
+            n="count(*)"
+        ).to_arrow()
+
+
+def test_sql_keeps_as_many_late_rows_as_the_stream_says() -> None:
+    late = pn.stream([{"t": t} for t in (1000, *range(50))], time="t", watermark=0, keep_late=5)
+    query = pn.sql("SELECT window_end, count(*) AS n FROM s [SIZE 10 ON t]", {"s": late})
+    query.to_arrow()
+    assert (len(query.late), query.metrics["rows_late"]) == (5, 50)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from panes.errors import DataError, QueryError
+from panes.errors import DataError, QueryError, SnapshotDamaged
 from panes.slicing import key_index
 from panes.slicing.keys import KEY_GROUPS, KeyDirectory
 
@@ -124,8 +124,10 @@ def test_dump_and_load_keep_keys_and_give_the_map() -> None:
     other = KeyDirectory([pa.int64(), pa.string()])
     other.slots([pa.array([3]), pa.array(["c"])])
     moved = other.load(keys.dump(np.array([1, 2])))
-    assert moved.tolist() == [-1, 1, 0]
-    assert other.load(keys.dump(np.array([], np.int64))).tolist() == []
+    assert moved[np.array([1, 2])].tolist() == [1, 0]
+    with pytest.raises(SnapshotDamaged, match="a key that it does not name"):
+        moved[np.array([0])]
+    assert len(other.load(keys.dump(np.array([], np.int64)))) == 0
     assert [c.to_pylist() for c in other.key_columns(np.array([0, 1]))] == [[3, 2], ["c", None]]
 
 

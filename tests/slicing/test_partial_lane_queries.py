@@ -206,3 +206,10 @@ def test_rows_of_a_slice_from_before_a_change_are_known_to_be_forgotten() -> Non
     op.push([{"ts": 18_000, "v": 1.0}])
     given = [(r["window_start"], r["total"]) for r in op.finish().rows() if r["window"] == "late"]
     assert given == [(17_095, 1.0)]
+
+
+def test_a_key_for_which_nothing_is_true_has_a_result() -> None:
+    stream = pn.stream(time="ts", schema={"ts": "bigint", "k": "string", "b": "boolean"}, key="k", watermark=1)
+    op = stream.window(w=pn.tumbling(5)).agg(n=pn.count_if("b")).operator()
+    given = [*op.push([{"ts": t, "k": k, "b": k == "A"} for t, k in ((1, "C"), (2, "A"), (9, "A"))]), *op.finish()]
+    assert [(r["k"], r["n"]) for r in given] == [("C", 0), ("A", 1), ("A", 1)]

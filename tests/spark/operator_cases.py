@@ -110,6 +110,16 @@ CASES: dict[str, tuple[Any, bool, bool]] = {
         False,
         False,
     ),
+    "match, as of, with ties": (
+        lambda a, b: keyed(a).match(keyed(b), window=(sliding(count(0)), sliding(count(1))), ties="include"),
+        True,
+        True,
+    ),
+    "match, as of, without ties": (
+        lambda a, b: _outer(b, a, "inner", window=(sliding(count(1)), sliding(count(0))), ties="exclude"),
+        False,
+        False,
+    ),
     "match, by any condition": (
         lambda a, b: _outer(a, b, using=(), on=lambda x, y: x["v"] + y["v"] == 9, entries={"x": "l.v", "y": "r.v"}),
         False,

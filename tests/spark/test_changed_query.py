@@ -11,8 +11,10 @@ import pyarrow as pa
 import pytest
 
 import panes as pn
+from panes.errors import QueryError, SnapshotMismatch
 from panes.runners.spark.group_operator import GroupQuery, used_columns
 from panes.runners.spark.stored import changed
+from panes.runners.spark.stream_frames import FILE
 from panes.testing import MicroBatches
 
 ROWS = pa.table(
@@ -80,11 +82,51 @@ def test_the_same_query_goes_on(continued: Callable[..., None]) -> None:
     continued()
 
 
-def test_a_changed_query_is_refused_by_name(continued: Callable[..., None]) -> None:
+def test_a_changed_query_is_refused_by_name(continued: Callable[..., None], tmp_path: Path) -> None:
+    # as in checkpoints that did not say so by themselves: the state does, once there are rows
+    (tmp_path / "checkpoint" / FILE).unlink()
     with pytest.raises(Exception, match="the checkpoint belongs to another query") as refused:
         continued(windows={"w": pn.tumbling(20)}, to_spark={"key_groups": 8})
     assert "windows was" in str(refused.value)
     assert "key_groups was 4, is 8" in str(refused.value)
+
+
+def test_a_changed_query_is_refused_at_the_start_though_no_rows_have_come(
+    spark: Any, checkpoint: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """Spark has no work then, and would end as if all were well."""
+    old, data = checkpoint
+    shutil.copytree(old, tmp_path / "checkpoint")
+    batches = MicroBatches(spark, schema=ROWS.schema, folder=tmp_path / "data")
+    shutil.copy(data / "000000.arrow", tmp_path / "data")
+    run(on_spark(batches.frame), tmp_path / "checkpoint")  # the same query has nothing to do
+    for changes in ({"windows": {"w": pn.tumbling(20)}}, {"to_spark": {"strategy": "native"}}):
+        frame = on_spark(batches.frame, **changes)
+        for written in (frame, frame.select("window_end", "s").where("s > 0")):
+            with pytest.raises(SnapshotMismatch, match=r"belongs to another query: (windows|columns|strategy) was"):
+                run(written, tmp_path / "checkpoint")
+
+
+def test_a_start_that_failed_ties_a_checkpoint_to_no_query(spark: Any, tmp_path: Path) -> None:
+    batches = MicroBatches(spark, [ROWS])
+    writer = on_spark(batches.frame).writeStream.format("no_such_sink")
+    with pytest.raises(Exception, match="no_such_sink"):
+        writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    changed = on_spark(batches.frame, windows={"w": pn.tumbling(20)}, to_spark={"strategy": "native"})
+    run(changed, tmp_path / "checkpoint")
+
+
+@pytest.mark.parametrize("mode", ["update", "complete"])
+def test_output_modes_other_than_append_are_refused(spark: Any, mode: str) -> None:
+    frame = on_spark(MicroBatches(spark, schema=ROWS.schema).frame)
+    written = frame.withColumn("more", frame.s + 1)
+    for ask in (
+        lambda: frame.writeStream.outputMode(mode),
+        lambda: written.writeStream.format("noop").start(outputMode=mode),
+        lambda: written.writeStream.toTable("results", outputMode=mode),
+    ):
+        with pytest.raises(QueryError, match=f"outputMode.'{mode}'.: a window is given when it is complete"):
+            ask()
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import panes as pn
+from panes.errors import ExpressionError, QueryError
 from panes.plan.dialect import SCALAR_FUNCTIONS
 from panes.plan.expressions import Expression, Scope
 from panes.plan.scalars import Scalars
@@ -34,6 +36,8 @@ SCHEMA = pa.schema(
         "dec": pa.decimal128(10, 2),
         "my col": pa.int64(),
         "part": pa.struct([pa.field("x", pa.int32())]),
+        "v": pa.list_(pa.int32()),
+        "m": pa.map_(pa.string(), pa.int32()),
     }
 )
 LEAP = datetime(2024, 2, 29, 13, 45, 56, 789123)
@@ -48,7 +52,12 @@ VALUES: list[tuple[Any, ...]] = [
     (2**31 - 10, 3, 5, -3, 1e20, 0.1, "hELLo l+x", datetime(1900, 3, 1, 0, 0, 1), datetime(2025, 12, 29, 1),
      date(2025, 12, 29), True, Decimal("12345678.90"), {"x": 1}),
 ]  # fmt: skip
-ROWS = [{**dict(zip(NAMES, values)), "my col": number} for number, values in enumerate(VALUES)]
+LISTS = [[1, 2], [], [None], None, [7, None, 5]]
+MAPS = [[("a", 1), ("Hello", 2)], [], [("a", None)], None, [("b", 3)]]
+ROWS = [
+    {**dict(zip(NAMES, values)), "my col": number, "v": LISTS[number], "m": MAPS[number]}
+    for number, values in enumerate(VALUES)
+]
 TABLE = pa.Table.from_pylist(ROWS, schema=SCHEMA)
 
 EXPRESSIONS = """
@@ -97,6 +106,11 @@ EXPRESSIONS = """
     cast(ts as bigint); cast(ts as double); cast(ts as date); cast(ntz as date); cast(day as timestamp)
     cast(ntz as string); i::double; 2L * i; cast('2024-02-29 12:00:00' as timestamp); cast(b as decimal(20, 0))
     try_cast(b as int); try_cast(i as tinyint); `my col` + 1; my col; part.x + 1; part.x; (i); 1; null; 'it\\'s'
+    v[1]; v[abs(tiny) % 2]; m['a']; m[S]; part['x']; size(v); size(m); array_contains(v, 2); array_contains(v, i)
+    extract(year from ts); extract(week from ntz); extract(dow from day); extract(second from ts)
+    extract(dow_iso from ts); to_timestamp('2024-02-29 12:00:00'); to_timestamp('29/2/24 1:05 PM', 'd/M/yy h:mm a')
+    to_timestamp('2024-02-29 10:11:12.5', 'yyyy-MM-dd HH:mm:ss.SSS'); to_date('29.02.2024', 'dd.MM.yyyy')
+    date_format(ts, 'yyyy-MM-dd HH:mm:ss.SSS'); date_format(day, 'EEEE, d MMM yy'); date_format(ntz, 'hh:mm a')
     1e3; 1.50; true; i + i * 2 - (i - 1); (i + 1) / (zero + 3)
 """
 #: Where one engine refuses values of these rows and the other need not: only the rows that both can do.
@@ -105,6 +119,12 @@ ONLY: dict[str, list[int]] = {
     "tiny + 1": [0, 2, 3, 4],
     "dec * dec": [0, 1, 2, 3],
     "cast(f * 2 as bigint) = 3": [0, 1, 3, 4],
+    "ceil(d)": [0, 1, 2, 3],
+    "floor(d)": [0, 1, 2, 3],
+    "ceiling(f)": [0, 1, 3, 4],
+    "floor(f)": [0, 1, 3, 4],
+    "v[1]": [0, 3, 4],
+    "v[abs(tiny) % 2]": [0, 3, 4],
     "cast(least(d, 100) as int)": [0, 1, 3, 4],
     "cast(d as int) between -3 and 3 or d is null": [0, 1, 3],
     "cast(i as tinyint) is null": [0, 1, 2, 3],
@@ -200,3 +220,15 @@ def test_what_differs_between_engines_is_refused(spark: Any, text: str, reason: 
 
     with pytest.raises(NoColumn, match=reason):
         ColumnBuilder(SCHEMA, lambda name: F.col(f"`{name}`")).column(_expression(text))
+
+
+def test_a_column_where_sql_text_belongs_is_refused_with_its_text(spark: Any) -> None:
+    from pyspark.sql import functions as F
+
+    stream = pn.stream([{"ts": 1, "v": 2}], time="ts")
+    with pytest.raises(QueryError, match=r"is a Column of Spark; write it as SQL text: agg\(total='sum\(v\)'\)"):
+        stream.window(pn.tumbling(3)).agg(F.sum("v"))
+    with pytest.raises(QueryError, match=r"agg\(most='max\(v\)'\)"):
+        stream.window(pn.tumbling(3)).agg(F.max("v").alias("most"))
+    with pytest.raises(ExpressionError, match="must be SQL text; got a Column of Spark"):
+        stream.where(F.col("v") > 3)

@@ -13,6 +13,7 @@ import pytest
 
 import panes as pn
 from panes.errors import QueryError
+from tests.fuzz.user_windows import LastOf, Pauses
 
 p = pn.policies
 
@@ -45,6 +46,20 @@ class Young(p.ActiveEviction):
         return size // 2
 
 
+class Expires(p.ActiveTrigger):
+    """A session ends so long after its last row."""
+
+    def __init__(self, gap: int) -> None:
+        self.gap, self.last = gap, None
+
+    def before(self, row: Any) -> list[Any]:
+        last, self.last = self.last, row[p.TIME]
+        return [p.Tick(last + self.gap)] if last is not None and row[p.TIME] - last > self.gap else []
+
+    def notify(self, row: Any) -> bool:
+        return False
+
+
 #: of one key each: these can be in any number of key groups
 OWN = {
     "counts": pn.policy(evict=p.count(5), trigger=p.count(3)),
@@ -58,8 +73,12 @@ OWN = {
         trigger=p.any_of(p.all_of(p.count(2), p.delta(2, on="v", start=0)), p.exactly_one_of(p.count(4), p.count(6))),
     ),
     "python": pn.policy(evict=[p.count(6), Young()], trigger=[Restless(9), p.time(10)]),
+    "two timers": pn.policy(evict=p.time(9), trigger=[p.time(7), p.time(4)]),
+    "expiring": pn.policy(trigger=Expires(3)),
     "plain": pn.tumbling(10),
 }
+#: windows of users that time closes, the clock being that of all keys
+FREE_FORM = {"last of five": LastOf(2, 5), "pauses": Pauses(4), "plain": pn.tumbling(10)}
 #: of all keys
 CENTRAL = {
     "alike": pn.policy(evict=p.count(2), central_trigger=p.time(5)),
@@ -88,7 +107,7 @@ def bag(found: pa.Table) -> list[str]:
     return sorted(str(row) for row in found.to_pylist())
 
 
-@pytest.mark.parametrize("windows", [OWN, CENTRAL], ids=["own", "central"])
+@pytest.mark.parametrize("windows", [OWN, CENTRAL, FREE_FORM], ids=["own", "central", "free form"])
 def test_static_frames_give_the_same(spark: Any, windows: dict[str, Any]) -> None:
     data = table()
     expected = query(data, windows).to_arrow()
@@ -109,7 +128,7 @@ def test_rows_without_a_key(spark: Any) -> None:
     assert bag(found.cast(expected.schema)) == bag(expected)
 
 
-@pytest.mark.parametrize("windows", [OWN, CENTRAL], ids=["own", "central"])
+@pytest.mark.parametrize("windows", [OWN, CENTRAL, FREE_FORM], ids=["own", "central", "free form"])
 def test_streams_give_the_same(spark: Any, run_stream: Callable[..., pa.Table], windows: dict[str, Any]) -> None:
     """Over two runs from one checkpoint; rows of a micro-batch are in any order, none is late."""
     data = table()

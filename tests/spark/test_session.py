@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import panes as pn
@@ -313,3 +314,40 @@ def test_settings_of_users_do_not_change_results(theirs: Any, run_stream: Any) -
     due = [r for r in due if r["window_end"] is None or r["window_end"].minute == 0]
     shown = sorted(str(row) for row in got.cast(right.schema).to_pylist())
     assert shown == sorted(str(row) for row in due)
+
+
+@pytest.fixture
+def set_here(spark: Any) -> Any:
+    """Sets settings of the session that is active, which is the one that Spark reads texts of types with."""
+    before: dict[str, str | None] = {}
+
+    def set_it(name: str, value: str) -> None:
+        before[name] = spark.conf.get(name, None)
+        spark.conf.set(name, value)
+
+    yield set_it
+    for name, value in before.items():
+        spark.conf.unset(name) if value is None else spark.conf.set(name, value)
+
+
+def test_times_without_a_zone_stay_as_they_are_in_a_session_with_another_zone(set_here: Any) -> None:
+    """Times of tables were taken for times in New York, and one of them is none there."""
+    set_here("spark.sql.session.timeZone", "America/New_York")
+    times = pa.array([i * 3_600_000_000 for i in range(12)], pa.timestamp("us")).cast(pa.int64())
+    at_a_gap = pc.add(times, 1_710_028_800_000_000).cast(pa.timestamp("us"))  # 2024-03-10
+    rows = pa.table({"t": at_a_gap, "v": pa.array(range(12), pa.int64())})
+    query = pn.stream(rows, time="t").window(pn.tumbling("3 h")).agg(s="sum(v)", first="first(t)")
+    expected = query.to_arrow()
+    for strategy in (None, "key_groups"):
+        found = query.to_spark(strategy=strategy).toArrow().sort_by("window_start")
+        assert found.select(["window_start", "s", "first"]).to_pylist() == (
+            expected.select(["window_start", "s", "first"]).to_pylist()
+        )
+
+
+def test_a_stream_can_be_built_where_timestamp_means_one_without_a_zone(spark: Any, set_here: Any) -> None:
+    set_here("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    stream = pn.stream(micro_batches(spark, [ROWS]), time="ts", key="k", watermark="1 s")
+    for strategy in ("key_groups", "native"):
+        frame = stream.window(pn.tumbling("10 s")).agg(n="count(*)").to_spark(strategy=strategy)
+        assert frame.isStreaming

@@ -196,3 +196,32 @@ def test_misuse_is_refused(make, message: str) -> None:
 def test_timedelta_days_with_a_zone_are_refused() -> None:
     with pytest.raises(QueryError, match="depend on a time zone"):
         tumbling(timedelta(hours=5), tz="UTC").bind(S)
+
+
+def test_calendar_windows_that_end_at_every_slide() -> None:
+    window = sliding("1 month", every="1 week", align="end").bind(TimeDomain("s"))
+    _, ends = window.ending(moment("2025-03-01"), moment("2025-04-01"))
+    assert [str(np.datetime64(int(e), "s"))[:10] for e in ends] == [
+        "2025-03-03", "2025-03-10", "2025-03-17", "2025-03-24", "2025-03-31"
+    ]  # fmt: skip
+    starts, _ = window.ending(moment("2025-03-30"), moment("2025-04-01"))
+    assert [str(np.datetime64(int(s), "s"))[:10] for s in starts] == ["2025-02-28"]
+    starts, ends = window.containing(moment("2025-02-28"))
+    assert len(starts) == 5
+    assert all(s <= moment("2025-02-28") < e for s, e in zip(starts, ends))
+    assert window.horizon(moment("2025-03-30")) == moment("2025-02-28")
+
+
+def test_months_every_month_are_the_same_windows_either_way() -> None:
+    span = (moment("2024-01-01"), moment("2026-01-01"))
+    for tz in ("UTC", "Europe/Berlin"):
+        one, other = (
+            sliding("3 months", every="1 month", tz=tz, align=align).bind(TimeDomain("s")).ending(*span)
+            for align in ("start", "end")
+        )
+        assert np.array_equal(one[0], other[0])
+        assert np.array_equal(one[1], other[1])
+
+
+def moment(date: str) -> int:
+    return int(np.datetime64(date, "s").astype(np.int64))

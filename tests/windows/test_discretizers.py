@@ -56,6 +56,15 @@ def punctuated_loop(stream: Stream, begin: str, end: str | None) -> list[tuple[i
     return out
 
 
+def end_loop(stream: Stream, end: str) -> list[tuple[int, int, int, int]]:
+    out, first = [], 0
+    for i, t in enumerate(stream.times):
+        if stream.columns[end][i]:
+            out.append((first, i + 1, stream.times[first], t))
+            first = i + 1
+    return out
+
+
 def delta_loop(stream: Stream, limit: float, function: Any) -> list[tuple[int, int, int, int]]:
     out, first, reference = [], None, None
     for i, t in enumerate(stream.times):
@@ -94,6 +103,7 @@ SPECS: list[tuple[Any, Loop]] = [
     (punctuated(begin="b"), lambda s: punctuated_loop(s, "b", None)),
     (punctuated(begin="b", end="e"), lambda s: punctuated_loop(s, "b", "e")),
     (punctuated(begin="b", end="b"), lambda s: punctuated_loop(s, "b", "b")),
+    (punctuated(end="e"), lambda s: end_loop(s, "e")),
     (delta(2, on="v"), lambda s: delta_loop(s, 2, lambda a, b: abs(a - b))),
     (delta(0, on="v"), lambda s: delta_loop(s, 0, lambda a, b: abs(a - b))),
     (delta(5, on="v", function=distance), lambda s: delta_loop(s, 5, distance)),
@@ -228,6 +238,7 @@ def test_advance_without_rows(watermark: int) -> None:
         (lambda: session("5 s", on="km").bind(MS), "must be a number"),
         (lambda: punctuated(begin=""), "begin='' must be"),
         (lambda: punctuated(begin="a", end=3), "end=3 must be"),
+        (lambda: punctuated(), r"punctuated\(\) needs begin=, end= or both"),
         (lambda: delta(-1, on="v"), "threshold=-1 must be"),
         (lambda: delta(math.nan, on="v"), "threshold=nan must be"),
         (lambda: delta(1, on="v", function=3), "function=3 must be callable"),
@@ -249,6 +260,7 @@ def test_misuse_is_refused(make, message: str) -> None:
         'session(2.5, on="km")',
         "punctuated(begin=\"kind = 'start'\")",
         'punctuated(begin="a", end="b")',
+        'punctuated(end="b")',
         'delta(10, on="v")',
         'threshold("v > 3", min_rows=2)',
         'threshold("v > 3")',

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import panes as pn
+from panes.errors import DataError, QueryError
 from tests.fuzz.code import window_code
 from tests.fuzz.engine import build_window
 from tests.oracle.oracle import Oracle
@@ -89,6 +90,8 @@ SPECS = [
         if a != b or a == "rows"
         for partial in ((False, True) if b == "rows" else (False,))
     ),
+    ("ticking", "rows", 7, "time", 3),
+    ("ticking", "m", 2, "time", 2),
     ("per_instant", "rows", 5, 3, True),
     ("per_instant", "time", 5, 2, False),
     ("first_row", 6, 4),
@@ -158,3 +161,46 @@ def test_a_running_operator_needs_columns_that_it_knows() -> None:
     results = [r for r in op.push(ROWS[2:]).rows() if r["window"] == "more"]
     # the first row after it was added lies 2 after the one before, and so on
     assert [r["ids"] for r in results] == [[2], [2, 3], [2, 3, 4], [5], [5, 6]]
+
+
+def at_every_tick(window: Any, batches: list[list[dict[str, Any]]], **options: Any) -> list[list[Any]]:
+    op = pn.stream(batches[0], time="ts", watermark="0 ms", **options).window(w=window).agg(ids="collect_list(id)")
+    running = op.operator()
+    given = [running.push(batch) for batch in batches] + [running.finish()]
+    return [[(*(r[n] for n in options.get("key", ())), r["window_end"], r["ids"]) for r in g.rows()] for g in given]
+
+
+def test_unchanged_ticks_are_given_up_to_the_watermark_and_then_to_the_last_row() -> None:
+    batches = [[{"ts": 1, "id": 1}], [{"ts": 12, "id": 2}]]
+    every = pn.sliding(pn.rows(2), every="5 ms", unchanged=True)
+    assert at_every_tick(every, batches) == [[], [(5, [1]), (10, [1])], [(15, [1, 2])]]
+    assert at_every_tick(pn.sliding(pn.rows(2), every="5 ms"), batches) == [[], [(5, [1])], [(15, [1, 2])]]
+
+
+def test_unchanged_ticks_of_a_key_go_as_far_as_the_last_row_of_any() -> None:
+    batches = [[{"ts": 1, "id": 1, "k": "a"}, {"ts": 3, "id": 2, "k": "b"}, {"ts": 11, "id": 3, "k": "b"}]]
+    every = pn.sliding(pn.rows(2), every="5 ms", unchanged=True)
+    pushed, end = at_every_tick(every, batches, key=["k"])
+    assert sorted(pushed) == [("a", 5, [1]), ("a", 10, [1]), ("b", 5, [2]), ("b", 10, [2])]
+    assert sorted(end) == [("a", 15, [1]), ("b", 15, [2, 3])]
+
+
+def test_too_many_unchanged_ticks_are_refused_by_name() -> None:
+    batches = [[{"ts": 1, "id": 1}], [{"ts": 10**12, "id": 2}]]
+    with pytest.raises(DataError, match="unchanged=True would give more than 50000000 windows"):
+        at_every_tick(pn.sliding(pn.rows(2), every="5 ms", unchanged=True), batches)
+
+
+def test_late_rows_correct_unchanged_ticks() -> None:
+    rows = [{"ts": 1, "id": 1}, {"ts": 12, "id": 2}, {"ts": 7, "id": 3}]
+    window = pn.sliding(pn.rows(1), every="5 ms", unchanged=True)
+    query = pn.stream(rows, time="ts", watermark="0 ms", lateness="1 s").window(w=window).agg(ids="collect_list(id)")
+    found = sorted((r["window_end"], r["window_start"], r["revision"], r["ids"]) for r in query.rows())
+    # what was [1, 10) at 10 is [7, 10) after the late row: one is withdrawn, and one is new
+    assert found == [(5, 1, 0, [1]), (10, 1, 0, [1]), (10, 1, 1, None), (10, 7, 0, [3]), (15, 12, 0, [2])]
+
+
+def test_unchanged_ticks_on_a_column_of_a_stream_with_lateness_are_refused() -> None:
+    stream = pn.stream([{"ts": 1, "m": 1}], time="ts", lateness="1 s")
+    with pytest.raises(QueryError, match="say unchanged=False"):
+        stream.window(pn.sliding(pn.rows(1), every=5, on="m", unchanged=True)).agg(n="count(*)")

@@ -77,7 +77,7 @@ def test_every_key_by_itself_out_of_order_and_across_snapshots(
     op = running.operator()
     for instant in instants:
         op.push([r for r in mixed if r["t"] == instant])
-        op = running.operator(restore=op.snapshot())
+        op = running.operator(restore=op.snapshot(), trusted=True)
     found = list(op.finish().rows())
     assert [r["avg"] for r in found if r["k"] == "a"] == expected + at_end
     assert [r["avg"] for r in found if r["k"] == "b"] == expected + at_end

@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from panes.state.checked import demand
+
 Array = np.ndarray
 
 
@@ -29,6 +31,7 @@ class Laws:
     commutative: bool = True
     invertible: bool = False
     holistic: bool = False  # partial grows with the number of rows
+    idempotent: bool = False  # a value that comes again changes nothing
 
 
 @dataclass(eq=False)
@@ -150,6 +153,14 @@ class BoundAggregate(ABC):
     out_type: pa.DataType
     #: all fields are plain numeric arrays and `merge` is elementwise: fit for dense [slices x keys] stores
     dense: bool = False
+    #: a partial from which all rows were taken out again is that of no rows; for those that are invertible
+    empties: bool = True
+    #: of the outputs that it computes, for messages
+    label: str = ""
+    #: a cell that has something may have null in a field that holds objects
+    keeps_nulls: bool = False
+    #: runs Python code of the user's, which may fail on any row
+    may_fail: bool = False
 
     @abstractmethod
     def lift(self, rows: Inputs, offsets: Array) -> Cells:
@@ -187,6 +198,22 @@ class BoundAggregate(ABC):
     @abstractmethod
     def lower(self, cells: Cells) -> pa.Array:
         """Results, null where SQL says null."""
+
+    def check(self, cells: Cells) -> None:
+        """Refuse cells of a snapshot that nothing could have written; their types are right already.
+
+        Lists of a cell are as long as each other, and a cell that has something has an object where it keeps one.
+        """
+        lists = [data.offsets for data in cells.fields if isinstance(data, Ragged)]
+        same = all(np.array_equal(lists[0], other) for other in lists[1:])
+        demand(same, "the lists of a partial differ in length")
+        has = cells.fields[-1]
+        for field, data in zip(self.fields, cells.fields):
+            if isinstance(data, Ragged) or isinstance(has, Ragged) or data.dtype.kind != "O" or field.python:
+                continue
+            if has.dtype.kind in "bi" and not self.keeps_nulls:
+                missing = np.array([v is None for v in data], bool)
+                demand(not (missing & (has > 0)).any(), "a partial lacks the value that it says it has")
 
     def lower_ranges(self, cells: Cells, index: Array | None, offsets: Array) -> pa.Array:
         """Result of each range of cells: cells[index[offsets[i]:offsets[i+1]]], in that order.

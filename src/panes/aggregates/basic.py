@@ -12,7 +12,7 @@ import pyarrow as pa
 from panes.aggregates.base import Array, Cells, Column, Inputs, Laws
 from panes.aggregates.columns import arrow_from_values
 from panes.aggregates.fieldwise import Fieldwise, Part, count_part, masked, present_count
-from panes.aggregates.segments import SMALL, rows_by_group, segment_reduce
+from panes.aggregates.segments import SMALL, rows_by_group, segment_count, segment_reduce
 from panes.aggregates.spec import Spec
 from panes.aggregates.totals import (
     INVERTIBLE,
@@ -28,7 +28,7 @@ from panes.aggregates.types import NUMERIC, kind_of, require
 
 @dataclass(frozen=True, repr=False)
 class Count(Spec):
-    """Rows, or values that are not null."""
+    """Rows, or rows in which all arguments are there."""
 
     name: ClassVar[str] = "count"
     promises: ClassVar[Laws] = INVERTIBLE
@@ -43,13 +43,15 @@ class Sum(Spec):
     """Sum: int64 for integers, exact decimal for decimals, float64 for floats."""
 
     name: ClassVar[str] = "sum"
+    #: null where the result goes beyond its type, instead of an error
+    tolerant: ClassVar[bool] = False
 
     def bind(self, types: Sequence[pa.DataType]) -> Fieldwise:
         (type,) = self.argument_types(types)
         to = "int" if kind_of(type) == "boolean" else "double"
-        advice = f"cast it, for instance sum(cast({self.inputs[0]} as {to}))"
+        advice = f"cast it, for instance {self.name}(cast({self.inputs[0]} as {to}))"
         require(repr(self), self.inputs[0], type, NUMERIC, advice)
-        return total_of(self.inputs[0], type, mean=False)
+        return total_of(self.inputs[0], type, mean=False, tolerant=self.tolerant)
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,12 +59,29 @@ class Avg(Spec):
     """Arithmetic mean: float64, or decimal with four more digits for decimals."""
 
     name: ClassVar[str] = "avg"
+    tolerant: ClassVar[bool] = False
 
     def bind(self, types: Sequence[pa.DataType]) -> Fieldwise:
         (type,) = self.argument_types(types)
-        advice = f"cast it, for instance avg(cast({self.inputs[0]} as double))"
+        advice = f"cast it, for instance {self.name}(cast({self.inputs[0]} as double))"
         require(repr(self), self.inputs[0], type, NUMERIC, advice)
-        return total_of(self.inputs[0], type, mean=True)
+        return total_of(self.inputs[0], type, mean=True, tolerant=self.tolerant)
+
+
+@dataclass(frozen=True, repr=False)
+class TrySum(Sum):
+    """The sum, or null where it goes beyond its type."""
+
+    name: ClassVar[str] = "try_sum"
+    tolerant: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, repr=False)
+class TryAvg(Avg):
+    """The mean, or null where it goes beyond its type."""
+
+    name: ClassVar[str] = "try_avg"
+    tolerant: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, repr=False)
@@ -91,14 +110,16 @@ class GeometricMean(Spec):
 
 
 class BoundCount(Fieldwise):
+    """Rows in which all arguments are there."""
+
     def lift(self, rows: Inputs, offsets: Array) -> Cells:
-        if not rows.columns:
-            return Cells((np.diff(offsets),))
-        return Cells((present_count(rows.columns[0], offsets),))
+        valid = _all_there(rows)
+        return Cells((np.diff(offsets) if valid is None else segment_count(valid, offsets),))
 
     def lift_groups(self, rows: Inputs, groups: Array, n: int) -> Cells:
-        if rows.columns and rows.columns[0].valid is not None:
-            groups = groups[rows.columns[0].valid]
+        valid = _all_there(rows)
+        if valid is not None:
+            groups = groups[valid]
         if len(groups) < SMALL:
             return Cells((np.bincount(groups, minlength=n),))
         from panes.aggregates import kernels
@@ -147,6 +168,14 @@ class BoundGeometricMean(FloatTotal):
     def lower(self, cells: Cells) -> pa.Array:
         sums, n = cells.fields
         return arrow_from_values(np.exp(sums / np.maximum(n, 1)), n > 0, self.out_type)
+
+
+def _all_there(rows: Inputs) -> Array | None:
+    """Which rows have no null among the arguments; None: all."""
+    present = [c.valid for c in rows.columns if c.valid is not None]
+    if len(present) < 2:
+        return present[0] if present else None
+    return np.asarray(np.logical_and.reduce(present))
 
 
 def _logarithms(rows: Inputs) -> Inputs:

@@ -6,7 +6,6 @@ are flagged by `Field.python`, and nothing else is ever pickled.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Mapping
 
 import numpy as np
@@ -15,7 +14,8 @@ import pyarrow as pa
 from panes.aggregates.base import Array, BoundAggregate, Cells, Field, Ragged
 from panes.aggregates.columns import arrow_from_values, column_from_arrow
 from panes.aggregates.types import storage_of
-from panes.errors import SnapshotMismatch
+from panes.errors import SnapshotDamaged, SnapshotMismatch
+from panes.state import pickles
 
 
 def arrow_field(field: Field) -> pa.Field:
@@ -34,7 +34,9 @@ def cells_from_arrow(bound: BoundAggregate, arrays: Mapping[str, pa.Array]) -> C
     missing = [f.name for f in bound.fields if f.name not in arrays]
     if missing:
         raise SnapshotMismatch(f"partials of {type(bound).__name__} lack the fields {', '.join(missing)}")
-    return Cells(tuple(_read(f, arrays[f.name]) for f in bound.fields))
+    cells = Cells(tuple(_read(f, arrays[f.name]) for f in bound.fields))
+    bound.check(cells)
+    return cells
 
 
 def _write(field: Field, data: Array | Ragged) -> pa.Array:
@@ -47,7 +49,7 @@ def _write(field: Field, data: Array | Ragged) -> pa.Array:
 
 def _write_values(field: Field, values: Array) -> pa.Array:
     if field.python:
-        return pa.array([pickle.dumps(v, protocol=5) for v in values], pa.large_binary())
+        return pa.array([pickles.dumps(v) for v in values], pa.large_binary())
     return arrow_from_values(values, None, field.type)
 
 
@@ -60,6 +62,8 @@ def _read(field: Field, data: pa.Array | pa.ChunkedArray) -> Array | Ragged:
         if isinstance(data, pa.ChunkedArray):
             data = pa.concat_arrays(data.chunks)
     if field.ragged:
+        if data.null_count:
+            raise SnapshotDamaged(f"field {field.name!r} of a partial has nulls")
         offsets = data.offsets.to_numpy()
         values = data.values.slice(offsets[0], offsets[-1] - offsets[0])
         return Ragged(offsets - offsets[0], _read_values(field, values))
@@ -70,7 +74,9 @@ def _read_values(field: Field, data: pa.Array) -> Array:
     if field.python:
         values = np.empty(len(data), object)
         for i, blob in enumerate(data):
-            values[i] = pickle.loads(blob.as_py())
+            values[i] = pickles.loads(blob.as_py(), "the state of an aggregate of your own")
         return values
+    if data.null_count and storage_of(field.type) != np.dtype(object):
+        raise SnapshotDamaged(f"field {field.name!r} of a partial has nulls")
     # A copy: Arrow memory is read-only, and stores update partials in place.
     return column_from_arrow(data).values.astype(storage_of(field.type), copy=True)

@@ -22,7 +22,7 @@ from panes.aggregates.fieldwise import (
 )
 from panes.aggregates.ordering import greatest, least, less, normal, same
 from panes.aggregates.segments import SMALL, compress, rows_by_group, segment_ids, segment_reduce
-from panes.aggregates.spec import Spec
+from panes.aggregates.spec import IDEMPOTENT, Spec
 from panes.aggregates.types import ORDERED, kept_as, kind_of, plain, require, storage_of
 from panes.errors import DataError
 
@@ -34,6 +34,7 @@ class Min(Spec):
     """Smallest value; NaN only if there is nothing else."""
 
     name: ClassVar[str] = "min"
+    promises: ClassVar[Laws] = IDEMPOTENT
 
     def bind(self, types: Sequence[pa.DataType]) -> BoundExtreme:
         (type,) = self.argument_types(types)
@@ -46,6 +47,7 @@ class Max(Spec):
     """Largest value; NaN is larger than any number."""
 
     name: ClassVar[str] = "max"
+    promises: ClassVar[Laws] = IDEMPOTENT
 
     def bind(self, types: Sequence[pa.DataType]) -> BoundExtreme:
         (type,) = self.argument_types(types)
@@ -82,6 +84,7 @@ class Range(Spec):
     """Largest value minus smallest."""
 
     name: ClassVar[str] = "range"
+    promises: ClassVar[Laws] = IDEMPOTENT
 
     def bind(self, types: Sequence[pa.DataType]) -> BoundRange:
         (type,) = self.argument_types(types)

@@ -40,6 +40,8 @@ class Fieldwise(BoundAggregate):
     """Fold and merge field by field. Subclasses lift rows and lower cells."""
 
     parts: tuple[Part, ...]
+    #: the last field is not zero if any row has arguments that are all there; so, without nulls, if there is a row
+    tells_rows: bool = True
 
     def __init__(self, parts: tuple[Part, ...], laws: Laws, out_type: pa.DataType) -> None:
         self.parts = parts

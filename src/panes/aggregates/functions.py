@@ -10,22 +10,23 @@ from collections.abc import Sequence
 
 from panes.aggregates.basic import Avg, Count, GeometricMean, Product, Sum
 from panes.aggregates.extremes import Max, MaxCount, Min, MinCount, Range
-from panes.aggregates.holistic import CountDistinct, Median, Mode, Quantile, Quantiles
+from panes.aggregates.holistic import CountDistinct, Mode
 from panes.aggregates.lists import CollectList, StringAgg
 from panes.aggregates.moments import StdDev, Variance
 from panes.aggregates.order import M4, ArgMax, ArgMin, First, Last
+from panes.aggregates.quantiles import Median, Quantile, Quantiles
 from panes.aggregates.sketch import ApproxCountDistinct
 
 
-def count(expression: str = "*") -> Count:
-    """Number of rows, or of values that are not null.
+def count(*expressions: str) -> Count:
+    """Number of rows, or of rows in which all values are there.
 
     >>> import panes as pn
     >>> from panes.testing import evaluate
     >>> evaluate(pn.count("x"), [1, None, 3])
     2
     """
-    return Count(() if expression == "*" else (expression,))
+    return Count(() if expressions == ("*",) else expressions)
 
 
 def sum(expression: str) -> Sum:
@@ -216,36 +217,40 @@ def approx_count_distinct(expression: str, *, relative_error: float = 0.02) -> A
 
 
 def median(expression: str) -> Median:
-    """The lower median: value number ceil(n / 2) in order, so it is always one of the values.
+    """The value in the middle, or halfway between the two that are there, as in Spark and pandas: a double.
 
     >>> import panes as pn
     >>> from panes.testing import evaluate
-    >>> evaluate(pn.median("x"), [1, 2, 2, 3, 2, 5])
-    2
+    >>> evaluate(pn.median("x"), [1, 2, 4, 3])
+    2.5
     """
     return Median((expression,))
 
 
-def quantile(expression: str, p: float) -> Quantile:
-    """Value number ceil(p * n) in order, at least the first, so it is always one of the values.
+def quantile(expression: str, p: float, *, method: str = "linear") -> Quantile:
+    """The value at the share p of the way from the smallest (p = 0) to the largest (p = 1).
+
+    Where that lies between two values, `method` says what to give: "linear" goes the right part of the way from
+    one to the other and gives a double, as `percentile` in Spark and `quantile` in pandas do; "lower", "higher" and
+    "nearest" give one of both, of their type. "disc" gives value number ceil(p * n), as `percentile_disc` does.
 
     >>> import panes as pn
     >>> from panes.testing import evaluate
-    >>> evaluate(pn.quantile("x", 0.9), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
-    9
+    >>> evaluate(pn.quantile("x", 0.9), [1, 2, 3, 4]), evaluate(pn.quantile("x", 0.9, method="lower"), [1, 2, 3, 4])
+    (3.7, 3)
     """
-    return Quantile((expression,), p)
+    return Quantile((expression,), p, method)
 
 
-def quantiles(expression: str, ps: Sequence[float]) -> Quantiles:
-    """Several quantiles of the same values, as a list.
+def quantiles(expression: str, ps: Sequence[float], *, method: str = "linear") -> Quantiles:
+    """Several quantiles of the same values, as a list; `method` is that of `quantile`.
 
     >>> import panes as pn
     >>> from panes.testing import evaluate
     >>> evaluate(pn.quantiles("x", [0, 0.5, 1]), [3, 1, 2])
-    [1, 2, 3]
+    [1.0, 2.0, 3.0]
     """
-    return Quantiles((expression,), tuple(ps))
+    return Quantiles((expression,), tuple(ps), method)
 
 
 def mode(expression: str) -> Mode:
@@ -270,8 +275,8 @@ def collect_list(expression: str) -> CollectList:
     return CollectList((expression,))
 
 
-def string_agg(expression: str, *, separator: str = ",") -> StringAgg:
-    """Strings joined by a separator, in event order.
+def string_agg(expression: str, *, separator: str = "") -> StringAgg:
+    """Strings joined, with a separator between them if there is one, in event order.
 
     >>> import panes as pn
     >>> from panes.testing import evaluate

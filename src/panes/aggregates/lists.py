@@ -15,6 +15,7 @@ from panes.aggregates.columns import arrow_from_values
 from panes.aggregates.segments import compress
 from panes.aggregates.spec import Spec
 from panes.aggregates.types import kept_as, plain, require, storage_of
+from panes.errors import QueryError
 
 _IN_ORDER = Laws(commutative=False, holistic=True)
 
@@ -38,13 +39,22 @@ class StringAgg(Spec):
     name: ClassVar[str] = "string_agg"
     promises: ClassVar[Laws] = _IN_ORDER
 
-    separator: str = ","
+    separator: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_separator(self.separator)
 
     def bind(self, types: Sequence[pa.DataType]) -> BoundStringAgg:
         (type,) = self.argument_types(types)
         advice = f"cast it, for instance string_agg(cast({self.inputs[0]} as string))"
         require(repr(self), self.inputs[0], type, ("text",), advice)
         return BoundStringAgg(self.separator)
+
+
+def check_separator(separator: object) -> None:
+    if not isinstance(separator, str):
+        raise QueryError(f"the separator of string_agg must be written as text, such as ', '; got {separator!r}")
 
 
 class BoundCollectList(BoundAggregate):

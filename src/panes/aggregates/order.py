@@ -19,7 +19,7 @@ from panes.aggregates.columns import arrow_from_values
 from panes.aggregates.extremes import BoundExtreme
 from panes.aggregates.ordering import greatest, least, less, same
 from panes.aggregates.segments import SMALL, compress, positions_of, segment_ids, segment_reduce
-from panes.aggregates.spec import Spec
+from panes.aggregates.spec import IDEMPOTENT, Spec
 from panes.aggregates.types import ORDERED, kept_as, plain, require, storage_of
 
 
@@ -28,6 +28,7 @@ class First(Spec):
     """The value of the earliest row that has one."""
 
     name: ClassVar[str] = "first"
+    promises: ClassVar[Laws] = IDEMPOTENT
 
     def bind(self, types: Sequence[pa.DataType]) -> BoundEnd:
         (type,) = self.argument_types(types)
@@ -35,10 +36,18 @@ class First(Spec):
 
 
 @dataclass(frozen=True, repr=False)
+class AnyValue(First):
+    """Any value that is there; the earliest, so that the same rows always give the same."""
+
+    name: ClassVar[str] = "any_value"
+
+
+@dataclass(frozen=True, repr=False)
 class Last(Spec):
     """The value of the latest row that has one."""
 
     name: ClassVar[str] = "last"
+    promises: ClassVar[Laws] = IDEMPOTENT
 
     def bind(self, types: Sequence[pa.DataType]) -> BoundEnd:
         (type,) = self.argument_types(types)
@@ -50,6 +59,7 @@ class ArgMin(Spec):
     """The first argument in the row where the second is smallest."""
 
     name: ClassVar[str] = "arg_min"
+    promises: ClassVar[Laws] = IDEMPOTENT
     largest: ClassVar[bool] = False
 
     def bind(self, types: Sequence[pa.DataType]) -> BoundArg:
@@ -71,6 +81,7 @@ class M4(Spec):
     """Min, max, first and last in one: what a line chart needs of a pixel column."""
 
     name: ClassVar[str] = "m4"
+    promises: ClassVar[Laws] = IDEMPOTENT
 
     def bind(self, types: Sequence[pa.DataType]) -> BoundM4:
         (type,) = self.argument_types(types)
@@ -185,6 +196,8 @@ class BoundEnd(Chosen):
 
 class BoundArg(Chosen):
     """Arg min or arg max: the key is the second argument, then the earliest row."""
+
+    keeps_nulls = True
 
     def __init__(self, value: pa.DataType, by: pa.DataType, *, largest: bool) -> None:
         fields = (Field("value", kept_as(value)), Field("present", pa.bool_()), Field("by", kept_as(by)))

@@ -126,8 +126,11 @@ def select_ranges(
     offsets: Array,
     ranks: Array,
     out: Array,
+    following: Array,
 ) -> None:
     """The ranks[i]-th smallest value over runs index[offsets[i]:offsets[i + 1]], for each i with a rank > 0.
+
+    `following`, unless it is empty, takes the value of the next rank, or the same one if there is no next.
 
     Each probe of a value finds, by binary search in every run, how many values lie before it; the candidates
     shrink from both sides. The first probe of a range is the answer of the one before: windows that slide
@@ -189,3 +192,13 @@ def select_ranges(
                 break
         out[i] = answer
         warm = True
+        if len(following) > 0:
+            next_value, found = answer, rank < up
+            for r in range(runs):
+                if rank < up:
+                    break
+                if right[r] < run_offsets[index[first + r] + 1]:
+                    value = values[right[r]]
+                    if not found or _before(value, next_value):
+                        next_value, found = value, True
+            following[i] = next_value

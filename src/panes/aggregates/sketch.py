@@ -20,9 +20,10 @@ import pyarrow as pa
 from panes.aggregates.base import Array, BoundAggregate, Cells, Field, Inputs, Laws, Ragged
 from panes.aggregates.ordering import normal
 from panes.aggregates.segments import compress, positions_of, rows_by_group, segment_ids
-from panes.aggregates.spec import Spec
+from panes.aggregates.spec import IDEMPOTENT, Spec
 from panes.aggregates.types import ORDERED, require
 from panes.errors import QueryError
+from panes.state.checked import demand
 
 
 @dataclass(frozen=True, repr=False)
@@ -30,6 +31,7 @@ class ApproxCountDistinct(Spec):
     """How many different values there are, within a relative standard error."""
 
     name: ClassVar[str] = "approx_count_distinct"
+    promises: ClassVar[Laws] = IDEMPOTENT
 
     relative_error: float = 0.02
 
@@ -100,6 +102,13 @@ class BoundApproxCountDistinct(BoundAggregate):
 
     def empty(self, n: int) -> Cells:
         return Cells((Ragged(np.zeros(n + 1, np.int64), np.empty(0, np.uint32)),))
+
+    def check(self, cells: Cells) -> None:
+        super().check(cells)
+        entries = cells.fields[0].values
+        demand(bool((entries >> np.uint32(8) < 1 << self.bits).all()), "a sketch has registers that it does not have")
+        levels = entries & np.uint32(255)
+        demand(bool(((levels > 0) & (levels <= self.depth + 1)).all()), "a sketch has seen what can't be seen")
 
     def lower(self, cells: Cells) -> pa.Array:
         (lists,) = cells.fields

@@ -11,6 +11,9 @@ import pyarrow as pa
 from panes.aggregates.base import Aggregate, Laws
 from panes.errors import QueryError
 
+#: What aggregates promise for which a value that comes again changes nothing.
+IDEMPOTENT = Laws(idempotent=True)
+
 
 @dataclass(frozen=True, repr=False)
 class Spec(Aggregate):

@@ -26,8 +26,8 @@ _EXACT = Context(prec=100, rounding=ROUND_HALF_UP)
 INVERTIBLE = Laws(invertible=True)
 
 
-def total_of(argument: str, type: pa.DataType, *, mean: bool) -> Total:
-    """The sum, or the mean, of an argument of this numeric type."""
+def total_of(argument: str, type: pa.DataType, *, mean: bool, tolerant: bool = False) -> Total:
+    """The sum, or the mean, of an argument of this numeric type; `tolerant`: null where it goes beyond its type."""
     kind = kind_of(type)
     if kind == "float":
         return FloatTotal((float_sum_part(), count_part()), Laws(), pa.float64(), mean)
@@ -35,12 +35,12 @@ def total_of(argument: str, type: pa.DataType, *, mean: bool) -> Total:
         exact = pa.decimal128(38, type.scale)
         out = pa.decimal128(min(38, type.precision + 4), min(38, type.scale + 4)) if mean else exact
         part = Part("sum", exact, np.dtype(object), np.add, Decimal(0))
-        return DecimalTotal((part, count_part()), INVERTIBLE, out, mean)
+        return DecimalTotal((part, count_part()), INVERTIBLE, out, mean, tolerant)
     out = pa.float64() if mean else pa.int64()
     if type.bit_width < 64:
         part = Part("sum", pa.int64(), _INT, np.add, 0)
         return NarrowTotal((part, count_part()), INVERTIBLE, out, mean)
-    return WideTotal((count_part("high"), count_part("low"), count_part()), INVERTIBLE, out, mean, argument)
+    return WideTotal((count_part("high"), count_part("low"), count_part()), INVERTIBLE, out, mean, argument, tolerant)
 
 
 def float_sum_part() -> Part:
@@ -106,9 +106,12 @@ class NarrowTotal(Total):
 class WideTotal(Total):
     """64-bit integers: the sum is high * 2^32 + low, both int64, so that no combination overflows."""
 
-    def __init__(self, parts: tuple[Part, ...], laws: Laws, out_type: pa.DataType, mean: bool, argument: str) -> None:
+    def __init__(
+        self, parts: tuple[Part, ...], laws: Laws, out_type: pa.DataType, mean: bool, argument: str, tolerant: bool
+    ) -> None:
         super().__init__(parts, laws, out_type, mean)
         self.argument = argument
+        self.tolerant = tolerant
 
     def lift(self, rows: Inputs, offsets: Array) -> Cells:
         (column,) = rows.columns
@@ -137,18 +140,22 @@ class WideTotal(Total):
         fits = (top >= -(1 << 31)) & (top < (1 << 31))
         sums = (top << 32) | (low & _LOW)
         if not self.mean:
-            if not fits.all():
+            if not self.tolerant and not fits.all():
                 raise DataError(
                     f"sum of `{self.argument}` goes beyond the range of a 64-bit integer; "
                     f"cast it to a decimal, for instance sum(cast({self.argument} as decimal(38,0)))"
                 )
-            return arrow_from_values(sums, n > 0, self.out_type)
+            return arrow_from_values(sums, (n > 0) & fits, self.out_type)
         means = np.where(fits, sums, high * float(1 << 32) + low) / np.maximum(n, 1)
         return arrow_from_values(means, n > 0, self.out_type)
 
 
 class DecimalTotal(Total):
     """Decimals, added as Python objects in a context wide enough to be exact."""
+
+    def __init__(self, parts: tuple[Part, ...], laws: Laws, out_type: pa.DataType, mean: bool, tolerant: bool) -> None:
+        super().__init__(parts, laws, out_type, mean)
+        self.tolerant = tolerant
 
     def lift(self, rows: Inputs, offsets: Array) -> Cells:
         (column,) = rows.columns
@@ -174,7 +181,11 @@ class DecimalTotal(Total):
             with localcontext(_EXACT):
                 means = [(s / c).quantize(unit) if c else None for s, c in zip(sums, n.tolist(), strict=True)]
             sums = np.array([*means, None], object)[:-1]
-        return arrow_from_values(sums, n > 0, self.out_type)
+        some = n > 0
+        if self.tolerant:
+            limit = Decimal(1).scaleb(self.out_type.precision - self.out_type.scale)
+            some = some & np.array([s is not None and s.copy_abs() < limit for s in sums], bool)
+        return arrow_from_values(sums, some, self.out_type)
 
 
 def _halves(sums: Array) -> tuple[Array, Array]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import reduce
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import Any
 
 import numpy as np
@@ -14,71 +14,94 @@ from panes.aggregates.columns import arrow_from_values
 from panes.aggregates.segments import compress
 from panes.aggregates.types import arrow_type, storage_of
 from panes.aggregates.user import UserAggregate
-from panes.errors import DataError
+from panes.errors import DataError, calling
+from panes.exact import Inexact, exact_array, shown
 
 
-class BoundObjects(BoundAggregate):
+class _BoundUser(BoundAggregate):
+    """What both forms share: their errors name the output."""
+
+    spec: UserAggregate
+
+    @property
+    def user_code(self) -> str:
+        return f"aggregate {self.label}: {self.spec!r}" if self.label else repr(self.spec)
+
+
+class BoundObjects(_BoundUser):
     """Partials are Python objects; a second field says which cells hold one."""
 
+    may_fail = True
     fields = (Field("partial", pa.large_binary(), python=True), Field("some", pa.bool_()))
 
     def __init__(self, spec: UserAggregate, out_type: pa.DataType) -> None:
         self.spec = spec
         self.laws = spec.laws
         self.out_type = out_type
+        # a user's inverse can't say that only nulls are left
+        self.empties = not (spec.skip_nulls and spec.inputs)
 
     def lift(self, rows: Inputs, offsets: Array) -> Cells:
         rows, offsets = _used_rows(self.spec, rows, offsets)
         if self.spec.has("lift_segments"):
-            partials = self.spec.lift_segments(tuple(_plain(c) for c in rows.columns), offsets)
+            with calling(self, "lift_segments"):
+                partials = self.spec.lift_segments(tuple(_plain(c) for c in rows.columns), offsets)
             return self._cells(partials, offsets)
-        arguments = [_python_values(c) for c in rows.columns]
-        lifted = [self.spec.lift(*row) for row in zip(*arguments, strict=True)]
-        if not arguments:
-            lifted = [self.spec.lift() for _ in range(rows.rows)]
+        columns = [_python_values(c) for c in rows.columns]
+        lift, lifted = self.spec.lift, []
+        with calling(self, "lift") as call:
+            for call.arguments in zip(*columns, strict=True) if columns else repeat((), rows.rows):
+                lifted.append(lift(*call.arguments))
         return self._fold(lifted, offsets)
 
     def fold(self, cells: Cells, offsets: Array) -> Cells:
         partials, some = cells.fields
         index, offsets = compress(some, offsets)
         if self.spec.has("fold_segments"):
-            return self._cells(self.spec.fold_segments(partials[index], offsets), offsets)
+            with calling(self, "fold_segments"):
+                folded = self.spec.fold_segments(partials[index], offsets)
+            return self._cells(folded, offsets)
         return self._fold(partials[index].tolist(), offsets)
 
     def _fold(self, partials: list[Any], offsets: Array) -> Cells:
         bounds = offsets.tolist()
         pairs = pairwise(bounds)
         combine = self.spec.combine
-        return self._cells([reduce(combine, partials[a:b]) if b > a else None for a, b in pairs], offsets)
+        with calling(self, "combine"):
+            folded = [reduce(combine, partials[a:b]) if b > a else None for a, b in pairs]
+        return self._cells(folded, offsets)
 
     def _cells(self, partials: Any, offsets: Array) -> Cells:
         some = offsets[1:] > offsets[:-1]
         if len(partials) != len(some):
             raise DataError(
-                f"{self.spec!r} returned {len(partials)} partials for {len(some)} segments; return one each"
+                f"{self.user_code} returned {len(partials)} partials for {len(some)} segments; return one each"
             )
         return Cells((_objects(partials, some), some))
 
     def merge(self, a: Cells, b: Cells) -> Cells:
         if self.spec.has("fold_segments"):
             return super().merge(a, b)
-        return self._pairwise(self.spec.combine, a, b, alone=True)
+        return self._pairwise("combine", a, b, alone=True)
 
     def invert(self, a: Cells, b: Cells) -> Cells:
         if not self.laws.invertible:
             return super().invert(a, b)
-        return self._pairwise(self.spec.invert, a, b, alone=False)
+        return self._pairwise("invert", a, b, alone=False)
 
-    def _pairwise(self, function: Any, a: Cells, b: Cells, *, alone: bool) -> Cells:
-        """function(x, y) where both are there, else x; or y where only it is there and may stand `alone`."""
+    def _pairwise(self, method: str, a: Cells, b: Cells, *, alone: bool) -> Cells:
+        """method(x, y) where both are there, else x; or y where only it is there and may stand `alone`."""
+        function = getattr(self.spec, method)
         (x, has_x), (y, has_y) = a.fields, b.fields
         some = has_x | has_y if alone else has_x
         out = np.full(len(some), None, object)
-        for i in np.flatnonzero(some):
-            if has_x[i] and has_y[i]:
-                out[i] = function(x[i], y[i])
-            else:
-                out[i] = x[i] if has_x[i] else y[i]
+        with calling(self, method) as call:
+            for i in np.flatnonzero(some):
+                if has_x[i] and has_y[i]:
+                    call.arguments = (x[i], y[i])
+                    out[i] = function(x[i], y[i])
+                else:
+                    out[i] = x[i] if has_x[i] else y[i]
         return Cells((out, some))
 
     def empty(self, n: int) -> Cells:
@@ -86,16 +109,31 @@ class BoundObjects(BoundAggregate):
 
     def lower(self, cells: Cells) -> pa.Array:
         partials, some = cells.fields
-        nothing = self.spec.lower(self.spec.identity()) if self.spec.has("identity") else None
-        results = [self.spec.lower(p) if ok else nothing for p, ok in zip(partials, some, strict=True)]
+        nothing, results = self._of_no_rows(), []
+        with calling(self, "lower") as call:
+            for partial, ok in zip(partials, some, strict=True):
+                call.arguments = (partial,)
+                results.append(self.spec.lower(partial) if ok else nothing)
         try:
-            return pa.array(results, self.out_type)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
-            raise DataError(f"{self.spec!r}: a result is not of type {self.out_type}: {error}") from error
+            return exact_array(results, self.out_type)
+        except Inexact as error:
+            got = f"got {shown(error.value)}: {error.reason}"
+            raise DataError(f"{self.user_code}: a result is not of type {self.out_type}, {got}") from None
+
+    def _of_no_rows(self) -> Any:
+        if not self.spec.has("identity"):
+            return None
+        with calling(self, "identity"):
+            nothing = self.spec.identity()
+        with calling(self, "lower") as call:
+            call.arguments = (nothing,)
+            return self.spec.lower(nothing)
 
 
-class BoundColumns(BoundAggregate):
+class BoundColumns(_BoundUser):
     """Partials are numeric columns, and user code sees whole arrays."""
+
+    may_fail = True
 
     def __init__(self, spec: UserAggregate, types: list[pa.DataType], out_type: pa.DataType) -> None:
         assert spec.state is not None
@@ -110,15 +148,18 @@ class BoundColumns(BoundAggregate):
     def lift(self, rows: Inputs, offsets: Array) -> Cells:
         rows, offsets = _used_rows(self.spec, rows, offsets)
         columns = tuple(_plain(c) for c in rows.columns)
-        return self._cells(self.spec.lift_segments(columns, offsets), len(offsets) - 1)
+        with calling(self, "lift_segments"):
+            return self._cells(self.spec.lift_segments(columns, offsets), len(offsets) - 1)
 
     def fold(self, cells: Cells, offsets: Array) -> Cells:
-        return self._cells(self.spec.fold_segments(cells.fields, offsets), len(offsets) - 1)
+        with calling(self, "fold_segments"):
+            return self._cells(self.spec.fold_segments(cells.fields, offsets), len(offsets) - 1)
 
     def invert(self, a: Cells, b: Cells) -> Cells:
         if not self.laws.invertible:
             return super().invert(a, b)
-        return self._cells(self.spec.invert_segments(a.fields, b.fields), len(a))
+        with calling(self, "invert_segments"):
+            return self._cells(self.spec.invert_segments(a.fields, b.fields), len(a))
 
     def empty(self, n: int) -> Cells:
         none = tuple(Column(np.empty(0, storage_of(t)), None, t) for t in self.types)
@@ -126,16 +167,17 @@ class BoundColumns(BoundAggregate):
         return self.lift(Inputs(none, times, times, 0), np.zeros(n + 1, np.int64))
 
     def lower(self, cells: Cells) -> pa.Array:
-        result = self.spec.lower_segments(cells.fields)
-        if isinstance(result, pa.Array):
-            return result.cast(self.out_type)
-        values, valid = result if isinstance(result, tuple) else (result, None)
-        return arrow_from_values(np.asarray(values), valid, self.out_type)
+        with calling(self, "lower_segments"):
+            result = self.spec.lower_segments(cells.fields)
+            if isinstance(result, pa.Array):
+                return result.cast(self.out_type)
+            values, valid = result if isinstance(result, tuple) else (result, None)
+            return arrow_from_values(np.asarray(values), valid, self.out_type)
 
     def _cells(self, fields: Any, n: int) -> Cells:
         arrays = tuple(np.asarray(f, d) for f, d in zip(fields, self.dtypes, strict=True))
         if any(len(a) != n for a in arrays):
-            raise DataError(f"{self.spec!r} returned partials of another length than its {n} segments")
+            raise DataError(f"{self.user_code} returned partials of another length than its {n} segments")
         return Cells(arrays)
 
 

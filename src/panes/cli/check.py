@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from panes.cql.parse import Located
     from panes.cql.tree import Name
 
+#: How much a problem matters.
+ERROR, NOTE = "error", "note"
 #: Where a text names something that a statement makes.
 _MADE = re.compile(r"\b(?:create\s+(?:stream|schema)|insert\s+into)\s+(`[^`]+`|\w+)", re.IGNORECASE)
 
@@ -34,18 +36,24 @@ def check(
         panes check --json - < app.cql
 
     An error in text begins with file:line:column; in JSON it has file, line, column, end_line, end_column,
-    message and hints. Lines and columns are counted from 1; the end is one place after the last character.
+    severity, message and hints. Lines and columns are counted from 1; the end is one place after the last
+    character. Notes, of severity "note", are about what is right but may not be what was meant: windows whose
+    size is no multiple of their slide. They don't change the exit code.
     """
-    found = []
+    found, failed = [], False
     for file in files:
         program = read_file(file)
-        found += [(program.name, error) for error in find_errors(program.text)]
+        errors = find_errors(program.text)
+        failed = failed or bool(errors)
+        told = [*((error, ERROR) for error in errors), *((note, NOTE) for note in find_notes(program.text))]
+        told.sort(key=lambda item: item[0].span.start if item[0].span else 0)
+        found += [(program.name, problem, severity) for problem, severity in told]
     if as_json:
-        typer.echo(json.dumps([as_data(name, error) for name, error in found], ensure_ascii=False, indent=2))
+        typer.echo(json.dumps([as_data(*item) for item in found], ensure_ascii=False, indent=2))
     else:
-        for name, error in found:
-            typer.echo(as_text(name, error), err=True)
-    if found:
+        for item in found:
+            typer.echo(as_text(*item), err=True)
+    if failed:
         raise typer.Exit(FAILED)
 
 
@@ -68,6 +76,17 @@ def find_errors(text: str) -> list[CqlError]:
     missing = {name.strip("`").lower() for name in _MADE.findall(text)} - known
     found: list[CqlError] = [*unread, *(error for located, error in failed if not _follows(located, error, missing))]
     return sorted(found, key=lambda error: error.span.start if error.span else 0)
+
+
+def find_notes(text: str) -> list[CqlError]:
+    """What is to know of the statements that can be read, each with its place, as errors are."""
+    from panes.cql.errors import CqlError
+    from panes.cql.notes import notes_on
+    from panes.cql.parse import parse_all
+
+    statements, _ = parse_all(text)
+    notes = (note for located in statements for note in notes_on(located.statement))
+    return [CqlError(note.short, text=text, span=note.span, hints=[note.hint]) for note in notes]
 
 
 def _placed(error: Exception, located: Located) -> CqlError:
@@ -99,18 +118,19 @@ def _made_by(statement: Any) -> list[Name]:
     return [c.target for c in statement.clauses] if isinstance(statement, tree.Split) else []
 
 
-def as_text(name: str, error: CqlError) -> str:
+def as_text(name: str, error: CqlError, severity: str = ERROR) -> str:
     """`app.cql:3:14: there is no stream 'a'`, then the line with the piece underlined, and hints."""
     below = str(error).splitlines()[1:]
     place = f"{name}:{error.span.line}:{error.span.column}" if error.span else name
-    return "\n".join([f"{place}: {error.short}", *below])
+    short = error.short if severity == ERROR else f"{severity}: {error.short}"
+    return "\n".join([f"{place}: {short}", *below])
 
 
-def as_data(name: str, error: CqlError) -> dict[str, Any]:
+def as_data(name: str, error: CqlError, severity: str) -> dict[str, Any]:
     from panes.cql.errors import span_at
 
     data: dict[str, Any] = {"file": name, "line": 1, "column": 1, "end_line": 1, "end_column": 1}
     if error.span is not None:
         end = span_at(error.text or "", error.span.end, error.span.end)
         data |= {"line": error.span.line, "column": error.span.column, "end_line": end.line, "end_column": end.column}
-    return data | {"message": error.short, "hints": list(error.hints)}
+    return data | {"severity": severity, "message": error.short, "hints": list(error.hints)}

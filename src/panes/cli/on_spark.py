@@ -102,8 +102,9 @@ class SparkWork:
 
     def _stream(self, sink: Callable[[Any], Any], ready: Ready) -> Iterator[pa.Table]:
         from panes.runners.spark.progress import line, progress
+        from panes.runners.spark.scratch import scratch
 
-        folder = None if self._checkpoint else tempfile.TemporaryDirectory(prefix="panes-", ignore_cleanup_errors=True)
+        folder = None if self._checkpoint else tempfile.TemporaryDirectory(dir=scratch(), ignore_cleanup_errors=True)
         place = self._checkpoint or Path(folder.name if folder else "")
         writer = sink(self._frame.writeStream).option("checkpointLocation", str(place.absolute()))
         if not self._continuous:

@@ -66,7 +66,8 @@ TOPICS = {
 [LANDMARK start EVERY ... ON column]               from a moment on
 [FIXED start TO end ON column]                     one stretch
 [DELTA d ON value]   [THRESHOLD condition]   [PUNCTUATED BEGIN condition UNTIL condition]
-Behind that: OFFSET length, AT TIME ZONE 'zone', PARTITIONED BY columns, WHERE condition, AS label""",
+Behind that: OFFSET length, AT TIME ZONE 'zone', ALIGN START | END, ON CHANGE, PARTITIONED BY columns, WHERE condition,
+AS label""",
         (
             "SELECT count(*) AS n FROM trades [SIZE 100 EVERY 10]",
             "SELECT symbol, count(*) AS n FROM trades [SESSION 30 sec ON ts] GROUP BY symbol",

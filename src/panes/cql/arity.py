@@ -15,7 +15,7 @@ _COUNTS: dict[tuple[int, int], str] = {
         year quarter month day dayofmonth hour minute second dayofweek dayofyear weekofyear
         last_day unix_seconds unix_millis unix_micros bit_count
         """,
-    (1, 2): "round log trim ltrim rtrim to_date",
+    (1, 2): "round log trim ltrim rtrim",
     (1, 3): "substring substr position",
     (1, _MANY): "coalesce concat",
     (2, 2): """

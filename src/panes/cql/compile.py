@@ -19,7 +19,7 @@ from panes.cql.compile_windows import duration
 from panes.cql.given import given_plan
 from panes.cql.resolved import Input, Joined, Output, ResolvedMerge, ResolvedQuery, ResolvedSelect
 from panes.cql.sources import Settings, open_stream
-from panes.cql.timing import end_in_time, hides_end, known_time, measures
+from panes.cql.timing import end_in_time, hides_end, known_time, known_times, measures
 from panes.cql.tree import Duration
 from panes.errors import QueryError
 from panes.plan.expressions import text_of
@@ -112,6 +112,7 @@ class Compiler:
             return {}
         unit = plan.domain.unit
         options: dict[str, Any] = {"time_unit": unit} if plan.domain.integer else {}
+        options["keep_late"] = plan.keep_late
         for name, ticks in (("watermark", plan.watermark), ("lateness", plan.lateness)):
             if isinstance(ticks, int):
                 options[name] = ticks if plan.domain.integer else f"{ticks} {unit}"
@@ -171,7 +172,7 @@ def _delay(query: ResolvedQuery, catalog: Catalog, time: str | None) -> Duration
         delays = [_entry_delay(entry, catalog, time) for entry in query.inputs]
         known = [d for d in delays if d is not None]
         return max(known, key=lambda d: _seconds(d)) if known else None
-    if time is None or time != known_time(query) or not isinstance(query.source, Input) or query.source.windows:
+    if time is None or time not in known_times(query) or not isinstance(query.source, Input) or query.source.windows:
         return None
     origin = query.source.origin
     inside = known_time(origin)

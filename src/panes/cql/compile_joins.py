@@ -27,7 +27,8 @@ def compile_join(compiler: Compiler, query: ResolvedSelect) -> Query:
     first = inputs[0]
     (window,) = first.windows
     label = window_label(window, 0)
-    made = window_of(window, time_of(first), query.model)
+    sides = [(i.alias, _side(compiler, i)) for i in inputs]
+    made = window_of(window, time_of(first), query.model, sides[0][1]._plan.domain)
     shown = inner_names(query)
     asked = Asked(
         entries=entries_of(query, shown),
@@ -38,7 +39,6 @@ def compile_join(compiler: Compiler, query: ResolvedSelect) -> Query:
         limit=query.limit,
         distinct=query.distinct,
     )
-    sides = [(i.alias, _side(compiler, i)) for i in inputs]
     return only(join_streams(sides, clauses, {label: made}, asked), shown)
 
 

@@ -15,7 +15,7 @@ from sqlglot import exp
 from panes.composed import merge
 from panes.cql.compile_windows import window_label, window_of
 from panes.cql.expressions import aggregates_in
-from panes.cql.names import Names
+from panes.cql.names import PSEUDO_COLUMNS, Names, is_of_windows
 from panes.cql.printing import expression_text
 from panes.cql.resolved import Input, Order, Output, ResolvedSelect
 from panes.cql.timing import same_for_parts, time_of
@@ -41,14 +41,45 @@ def compile_windowed(compiler: Compiler, query: ResolvedSelect) -> Built:
     for condition in (query.where, source.windows[0].where):
         if condition is not None:
             rows = rows.where(text_of(condition))
+    query, rows = _apart(query, rows)
+    source = query.source
+    assert isinstance(source, Input)
     keys, rows = _keyed(rows, query, source)
     windows: dict[str, Any] = {
-        window_label(w, i): window_of(w, time, query.model) for i, w in enumerate(source.windows)
+        window_label(w, i): window_of(w, time, query.model, rows._plan.domain) for i, w in enumerate(source.windows)
     }
     windowed = rows.window(**windows)
     if query.aggregated and not query.distinct and query.limit is None and not _inside(query, source):
         return _aggregated(windowed, query, keys)
     return relation(windowed, query)
+
+
+def _apart(query: ResolvedSelect, rows: Stream) -> tuple[ResolvedSelect, Stream]:
+    """The same with other names for columns of the rows that are called as columns of windows are."""
+    source = query.source
+    assert isinstance(source, Input)
+    alike = [c for c in source.columns if c.name.lower() in PSEUDO_COLUMNS]
+    if not alike:
+        return query, rows
+    others = {c.name: _free(f"row_{c.name}", rows) for c in alike}
+
+    def other(node: exp.Expr) -> exp.Expr | None:
+        return column_node(others[node.name]) if isinstance(node, exp.Column) and node.table else None
+
+    def changed(tree: exp.Expr) -> exp.Expr:
+        return rebuilt(tree, other)
+
+    columns = tuple(replace(c, name=others.get(c.name, c.name)) for c in source.columns)
+    made = replace(
+        query,
+        outputs=tuple(replace(o, tree=changed(o.tree)) for o in query.outputs),
+        keys=tuple(replace(k, tree=changed(k.tree)) for k in query.keys),
+        parts=tuple(others.get(part, part) for part in query.parts),
+        having=None if query.having is None else changed(query.having),
+        order_by=tuple(replace(o, tree=changed(o.tree)) for o in query.order_by),
+        source=replace(source, columns=columns),
+    )
+    return made, rows.with_columns(**{new: text_of(column_node(old)) for old, new in others.items()})
 
 
 def _inside(query: ResolvedSelect, source: Input) -> bool:
@@ -149,7 +180,7 @@ def group_trees(query: ResolvedSelect, names: Names) -> list[exp.Expr]:
     """What the rows of a window are grouped by where it is a relation: GROUP BY and PARTITIONED BY."""
     if not query.aggregated:
         return []
-    parts = [names.node(names.find(part)) for part in query.parts]
+    parts = [names.node(names.find_column(part)) for part in query.parts]
     return list({text_of(tree): tree for tree in [*(k.tree for k in query.keys), *parts]}.values())
 
 
@@ -182,7 +213,7 @@ def inner_names(query: ResolvedSelect, keys: Sequence[str] = ()) -> dict[str, st
     def name(place: int, output: Output) -> str:
         itself = isinstance(output.tree, exp.Column) and output.tree.name == output.name
         if output.name in RESERVED:
-            return output.name if itself and output.name not in own else f"out_{place}"
+            return output.name if itself and is_of_windows(output.tree) else f"out_{place}"
         return output.name if itself or output.name not in own.union(keys) else f"out_{place}"
 
     return {o.name: name(place, o) for place, o in enumerate(query.outputs)}

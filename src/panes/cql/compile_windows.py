@@ -1,34 +1,47 @@
 """Window clauses to the windows of the Python API.
 
-Windows on rows end after every n-th row, hold what there is at the start, and the end of a stream ends the last
-of them (SPEC Q-17, Q-34). On times they start at multiples of the slide, as everywhere in Panes.
+Windows with a SIZE end at every slide (SPEC K-11), also if no row has come since the last one (K-12); ALIGN START
+and ON CHANGE say otherwise. Those on rows hold what there is at the start, and the end of a stream ends the last of
+them (Q-17, Q-34).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
 
 from panes import windows as pn
+from panes.cql.timing import is_mixed
 from panes.cql.tree import Duration, Measure, Model, Policies, Policy, WindowClause
 from panes.errors import QueryError
 from panes.plan.expressions import text_of
 from panes.policies.policy import policy
 from panes.policies.specs import all_of, any_of, count, delta, largest, punctuation, smallest
 from panes.policies.specs import time as time_policy
-from panes.units import rows
+from panes.units import TimeDomain, rows
 from panes.windows.base import Window
 from panes.windows.periodic import Tumbling
 
 
-def window_of(clause: WindowClause, time: str | None, model: Model | None) -> Window:
+def window_of(clause: WindowClause, time: str | None, model: Model | None, domain: TimeDomain) -> Window:
     """The window; `time` is the column that the stream's time is (None: arrival)."""
-    made = _KINDS[clause.kind](clause, time)
+    clause = _with_units(clause, time, domain)
     if model in (None, "tuple"):
-        return made
-    return _evaluated(clause, made, model)
+        made = _KINDS[clause.kind](clause, time)
+        return pn.on_change(made) if clause.changes and not is_mixed(clause) else made
+    return _evaluated(clause, _KINDS[clause.kind](replace(clause, changes=True), time), model)
+
+
+def _with_units(clause: WindowClause, time: str | None, domain: TimeDomain) -> WindowClause:
+    """The clause with units for a bare slide on the time, which Python would take to be on the column of the size."""
+    every = clause.every
+    bare = every is not None and every.on is not None and every.length.unit is None
+    if every is None or not (bare and is_mixed(clause) and every.on is not None and every.on.text == time):
+        return clause
+    return replace(clause, every=replace(every, length=replace(every.length, unit=domain.unit)))
 
 
 def window_label(clause: WindowClause, place: int) -> str:
@@ -56,18 +69,16 @@ def _size(clause: WindowClause, time: str | None) -> Window:
     options: dict[str, Any] = {"tz": clause.time_zone}
     if clause.offset is not None:
         options["offset"] = duration(clause.offset)
-    in_rows = clause.size.kind == "rows"
     if clause.every is None or clause.every == clause.size:
-        return pn.tumbling(size, on=on, partial=in_rows, **options)
+        return pn.tumbling(size, on=on, partial=clause.size.kind == "rows", **options)
     every, every_on = length(clause.every, time)
     if clause.every.kind == "rows":
+        if not is_mixed(clause) and clause.align == "start":
+            return pn.sliding(size, every=every, **options)
         return pn.sliding(size, every=every, on=on, align="end", partial=True, **options)
-    if on is not None and every_on is None and isinstance(every, int | float):
-        # a bare number would be on the column of the size; the time itself is a column, too
-        every_on = time
-    if on == every_on:
-        return pn.sliding(size, every=every, on=on, **options)
-    return pn.sliding(size, every=every, on=on, every_on=every_on, **options)
+    if not is_mixed(clause):
+        return pn.sliding(size, every=every, on=on, align=clause.align or "end", **options)
+    return pn.sliding(size, every=every, on=on, every_on=every_on, unchanged=not clause.changes, **options)
 
 
 def _session(clause: WindowClause, time: str | None) -> Window:
@@ -105,8 +116,8 @@ def _delta(clause: WindowClause, time: str | None) -> Window:
 
 
 def _punctuated(clause: WindowClause, time: str | None) -> Window:
-    assert clause.begin is not None
-    return pn.punctuated(begin=text_of(clause.begin), end=None if clause.until is None else text_of(clause.until))
+    begin, end = (None if given is None else text_of(given) for given in (clause.begin, clause.until))
+    return pn.punctuated(begin=begin, end=end)
 
 
 def _cumulate(clause: WindowClause, time: str | None) -> Window:

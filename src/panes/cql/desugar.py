@@ -7,7 +7,7 @@ stream; `window.start` and `window.end` become the columns window_start and wind
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from sqlglot import exp
 
@@ -57,7 +57,9 @@ def _clause(call: exp.Expr, text: str) -> WindowClause:
         return WindowClause("session", gap=Measure(size, on))
     every = Measure(more[0], on) if more and more[0] != size else None
     offset = more[1] if len(more) > 1 else None
-    return WindowClause("size", size=Measure(size, on), every=every, offset=offset)
+    # as in Spark, windows start at every slide
+    align: Literal["start"] | None = None if every is None else "start"
+    return WindowClause("size", size=Measure(size, on), every=every, offset=offset, align=align)
 
 
 def _length(tree: exp.Expr, text: str) -> Duration:

@@ -41,7 +41,7 @@ _WORDS = """
     """.split()
 
 _PHRASES = ("GROUP BY", "ORDER BY")
-_SIGNS = ("==", "||", ">=", "<=", "<>", "!=", "<=>", "=>")
+_SIGNS = ("::", "==", "||", ">=", "<=", "<>", "!=", "<=>", "=>")
 
 _SHIFTS = (exp.BitwiseLeftShift, exp.BitwiseRightShift)
 #: Operators on bits, and of text, from the ones that bind tightest, as in Spark SQL.
@@ -62,6 +62,8 @@ SYNTAX = ALLOWED_NODES | {
     exp.Filter,
     exp.Where,
     exp.IgnoreNulls,
+    exp.WithinGroup,
+    exp.Ordered,
 }
 
 

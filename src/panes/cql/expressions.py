@@ -16,14 +16,17 @@ from sqlglot import exp
 from panes.aggregates.registry import names as aggregate_names
 from panes.cql.catalog import Problem
 from panes.cql.errors import did_you_mean
-from panes.cql.names import Names
+from panes.cql.names import Found, Names
 from panes.cql.shifts import without_shifts
+from panes.cql.spoken import spoken
 from panes.cql.timing import time_type
 from panes.cql.types import CHAR, Type, type_of
 from panes.errors import PanesError
 from panes.plan.aggregation import aggregate_types, compile_aggregates, is_aggregate
 from panes.plan.dialect import ALLOWED_NODES, PLAIN_CALLS, SCALAR_FUNCTIONS
 from panes.plan.expressions import Expression, Scope, column_node, text_of
+from panes.plan.habits import FUNCTIONS
+from panes.plan.limits import too_long
 from panes.plan.names import inside
 from panes.plan.scalars import Scalars
 from panes.plan.trees import copied, rebuilt
@@ -35,7 +38,10 @@ class Fail(Protocol):
     def __call__(self, message: str, at: object, hint: str = "") -> NoReturn: ...
 
 
-_AROUND_AGGREGATES = (exp.Star, exp.Distinct, exp.Filter, exp.Where, exp.IgnoreNulls, exp.Anonymous)
+_AROUND_AGGREGATES = (
+    *(exp.Star, exp.Distinct, exp.Filter, exp.Where, exp.IgnoreNulls, exp.Anonymous),
+    *(exp.WithinGroup, exp.Order, exp.Ordered),
+)
 _PSEUDO_TYPES: Mapping[str, pa.DataType] = {
     "window": pa.string(),
     "window_start": pa.null(),  # that of the time, see `time_type`
@@ -100,7 +106,9 @@ class Expressions:
         try:
             return type_of(self._arrow_type(self._flat(tree)))
         except PanesError as error:
-            self._fail(str(error), at)
+            joined = self.names.inputs if self.names.joined else ()
+            columns = [(one.alias, column.name) for one in joined for column in one.columns]
+            self._fail(spoken(str(error), columns), at)
 
     def prepare(self, trees: Iterable[exp.Expr]) -> None:
         """Find what `type` needs to know of several resolved trees, at once; it is `type` that says what is wrong."""
@@ -130,7 +138,7 @@ class Expressions:
         for column in outer.find_all(exp.Column):
             if column.name not in given:
                 given[column.name] = self.scope.schema.field(column.name).type
-        return _type_in(Scope(pa.schema(list(given.items()))), outer)
+        return _type_in(Scope(pa.schema(list(given.items()))), outer, text_of(tree))
 
     def _aggregate_type(self, call: exp.Expr) -> pa.DataType:
         text = text_of(call)
@@ -141,7 +149,7 @@ class Expressions:
 
     def _flat(self, tree: exp.Expr) -> exp.Expr:
         """The tree with columns named as in `scope`."""
-        return rebuilt(tree, _flat) if self.names.joined else tree
+        return rebuilt(tree, _flat) if self.names.joined or self.names.windowed else tree
 
     @cached_property
     def scope(self) -> Scope:
@@ -149,20 +157,33 @@ class Expressions:
         fields: dict[str, pa.DataType] = {}
         for one in self.names.inputs:
             for column in one.columns:
-                name = inside(one.alias, column.name) if self.names.joined else column.name
-                fields[name] = column.type.arrow
+                node = self.names.node(Found(column.name, column, one))
+                alone = column.name if not self.names.joined else inside(one.alias, column.name)
+                fields[_flat_name(node) if node.table else alone] = column.type.arrow
         for name in self.names.using:
-            joined = self.names.find(name).column
+            joined = self.names.find_column(name).column
             assert joined is not None  # USING names columns of streams
             fields[name] = joined.type.arrow
-        bound = time_type(self.names.inputs[0])
-        for name, kind in _PSEUDO_TYPES.items():
-            fields.setdefault(name, bound if name in ("window_start", "window_end") else kind)
+        if self.names.windowed:
+            bound = time_type(self.names.inputs[0])
+            for name, kind in _PSEUDO_TYPES.items():
+                fields[name] = bound if name in ("window_start", "window_end") else kind
         return Scope(pa.schema(list(fields.items())))
 
     def _replaced(self, node: exp.Expr) -> exp.Expr | None:
         if isinstance(node, exp.Column):
-            return self._column(node)
+            return self._column(node, self.names)
+        if _is_call(node) and self.names.windowed:
+            # what is aggregated are rows, which have no columns of windows
+            return rebuilt(node, self._replaced_in_call)
+        return self._replaced_value(node)
+
+    def _replaced_in_call(self, node: exp.Expr) -> exp.Expr | None:
+        if isinstance(node, exp.Column):
+            return self._column(node, self.names.in_aggregates)
+        return self._replaced_value(node)
+
+    def _replaced_value(self, node: exp.Expr) -> exp.Expr | None:
         if isinstance(node, exp.Literal):
             return _double(node)
         if isinstance(node, exp.Cast):
@@ -173,16 +194,16 @@ class Expressions:
                 return copied(node)
         return None
 
-    def _column(self, node: exp.Column) -> exp.Expr:
+    def _column(self, node: exp.Column, names: Names) -> exp.Expr:
         parts = [part.name for part in node.parts]
         try:
             if len(parts) == 1:
-                return self.names.node(self.names.find(parts[0]))
+                return self.names.node(names.find(parts[0]))
             if self._is_struct(parts[0]):
-                tree: exp.Expr = self.names.node(self.names.find(parts[0]))
+                tree: exp.Expr = self.names.node(names.find(parts[0]))
                 rest = parts[1:]
             else:
-                tree = self.names.node(self.names.find(parts[1], parts[0]))
+                tree = self.names.node(names.find(parts[1], parts[0]))
                 rest = parts[2:]
         except Problem as problem:
             self._fail(problem.short, node, problem.hint)
@@ -212,6 +233,8 @@ class Expressions:
                 self._fail("this operator needs a value on both sides", node)
             elif isinstance(node, exp.In) and not node.expressions:
                 self._fail("IN takes a list of values; a subquery can't be used here", node)
+            elif (problem := too_long(node)) is not None:
+                self._fail(problem, node)
 
     def _check_call(self, node: exp.Anonymous) -> None:
         name = node.name.lower()
@@ -223,13 +246,24 @@ class Expressions:
             inner = next((n for n in node.find_all(exp.Anonymous) if n is not node and is_aggregate(n.name)), None)
             if inner is not None:
                 self._fail(f"{inner.name} is inside {name}: aggregates can't be nested; use a subquery", inner)
-        else:
-            hint = did_you_mean(name, {*aggregate_names(), *SCALAR_FUNCTIONS})
+        elif not _is_list_of_options(node):
+            known = {*aggregate_names(), *SCALAR_FUNCTIONS}
+            hint = FUNCTIONS[name].cql if name in FUNCTIONS else did_you_mean(name, known)
             self._fail(f"there is no function {node.name!r}", node, hint)
 
 
-def _type_in(scope: Scope, tree: exp.Expr) -> pa.DataType:
-    return Scalars(scope, {"it": Expression.of(tree)}).types["it"]
+def _is_list_of_options(node: exp.Anonymous) -> bool:
+    """Whether a call is the list in percentile(v, array(0.1, 0.9)): numbers that an aggregate is told."""
+    caller = node.parent
+    of_aggregate = isinstance(caller, exp.Anonymous) and is_aggregate(caller.name)
+    return of_aggregate and node.name.lower() == "array" and all(isinstance(e, exp.Literal) for e in node.expressions)
+
+
+def _type_in(scope: Scope, tree: exp.Expr, text: str | None = None) -> pa.DataType:
+    """The type of a tree; `text` is what messages call it, if it is not as it reads."""
+    expression = Expression.of(tree)
+    shown = expression.text if text is None else text
+    return Scalars(scope, {shown: expression}).types[shown]
 
 
 def _flat(node: exp.Expr) -> exp.Expr | None:
@@ -243,13 +277,13 @@ def _flat_name(column: exp.Column) -> str:
 
 def _is_call(node: exp.Expr) -> bool:
     inner = node
-    while isinstance(inner, exp.Filter | exp.IgnoreNulls):
+    while isinstance(inner, exp.Filter | exp.IgnoreNulls | exp.WithinGroup):
         inner = inner.this
     return isinstance(inner, exp.Anonymous) and is_aggregate(inner.name)
 
 
 def _name(call: exp.Expr) -> str:
-    while isinstance(call, exp.Filter | exp.IgnoreNulls):
+    while isinstance(call, exp.Filter | exp.IgnoreNulls | exp.WithinGroup):
         call = call.this
     return str(call.name)
 

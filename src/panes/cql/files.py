@@ -1,12 +1,14 @@
 """`SOURCE FILE ('path')`: rows of the files under a path or pattern, with the columns that a stream declares.
 
 Parquet and JSON lines are known by their suffix and read by name of column; every other file is text with one
-row per line, split at the delimiter, in the order of the declared columns. A first line that only repeats the
-names of the columns is skipped. Lines that can't be read are kept aside as rejects.
+row per line, split at the delimiter, in the order of the declared columns. A first line that
+names the columns says in which order they are, and is no row; one that names others is refused. Lines that can't be
+read are kept aside as rejects.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,12 +16,14 @@ import pyarrow as pa
 
 from panes.cql.given import Fitted
 from panes.errors import DataError, QueryError
-from panes.runners.local.files import FileSource, find_files
-from panes.runners.local.lines import CsvLines, split_records
+from panes.runners.local.files import FileSource, find_files, header_names
+from panes.runners.local.lines import CsvLines
+from panes.runners.local.pieces import Piece, pieces
 from panes.runners.local.rejects import Rejects
 from panes.runners.local.source import Source
 
-PIECE_BYTES = 4 << 20
+#: what may be a name of a column: a word, no number
+_NAME = re.compile(r"[^\W\d][\w .-]*")
 _BY_NAME = {".parquet": "parquet", ".pq": "parquet", ".json": "json", ".jsonl": "json", ".ndjson": "json"}
 _COMPRESSED = (".gz", ".bz2", ".zst")
 
@@ -84,35 +88,41 @@ class TextFiles(Source):
                 raise DataError(f"{path}: {error}") from error
 
     def _lines(self, path: str, rejects: Rejects) -> Iterator[pa.Table]:
-        form = CsvLines(self.schema.names, delimiter=self._delimiter)
-        with pa.input_stream(path, compression="detect") as stream:
-            rest, first = b"", True
-            while True:
-                piece = stream.read(PIECE_BYTES)
-                data = rest + piece
-                if first:
-                    data = data.removeprefix(b"\xef\xbb\xbf")
-                records, rest = split_records(data, quoted_breaks=True, last=not piece)
-                if first and records:
-                    first = False
-                    records = records[self._is_header(records[0]) :]
-                if records:
-                    table = form.parse(records, self.schema, rejects)
-                    if table.num_rows:
-                        yield table
-                if not piece:
-                    return
-
-    def _is_header(self, record: bytes) -> bool:
-        return is_header(record.decode("utf-8", "replace"), self.schema.names, self._delimiter)
+        form: CsvLines | None = None
+        for piece in pieces(path, quoted_breaks=True):
+            if form is None:
+                names = named_columns(piece, self.schema, self._delimiter)
+                form = CsvLines(names or self.schema.names, delimiter=self._delimiter)
+                piece = piece.without_first() if names else piece
+            if piece.records:
+                table = form.parse(piece.records, self.schema, rejects, place=piece.place)
+                if table.num_rows:
+                    yield table
 
     def __str__(self) -> str:
         return self._name
 
 
-def is_header(line: str, names: list[str], delimiter: str) -> bool:
-    """Whether a line only repeats the names of the columns."""
-    import csv
+def named_columns(piece: Piece, schema: pa.Schema, delimiter: str) -> list[str] | None:
+    """The columns of a file in their order, if its first line, the first of `piece`, names them; None: it is a row.
 
-    (found,) = csv.reader([line], delimiter=delimiter)
-    return [f.strip().lower() for f in found] == [n.lower() for n in names]
+    A line that has names of other columns, and is no row of these, raises DataError.
+    """
+    if not piece.records:
+        return None
+    found = header_names(piece, delimiter)
+    declared = {name.lower(): name for name in schema.names}
+    if {name.lower() for name in found} >= declared.keys():
+        return [declared.get(name.lower(), name) for name in found]
+    if all(_NAME.fullmatch(name) for name in found) and _is_no_row(piece.records[0], schema, delimiter):
+        raise DataError(
+            f"{piece.path}, line 1: the columns are {', '.join(found)}, and the stream has {', '.join(schema.names)}; "
+            "rename the one or the other"
+        )
+    return None
+
+
+def _is_no_row(record: bytes, schema: pa.Schema, delimiter: str) -> bool:
+    rejects = Rejects()
+    CsvLines(schema.names, delimiter=delimiter).parse([record], schema, rejects)
+    return bool(rejects.count)

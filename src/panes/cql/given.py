@@ -34,7 +34,8 @@ class Given:
     def __init__(self, name: str, data: Any) -> None:
         self.name = name
         self.data = data
-        self._source: Source | None = None
+        #: opened sources; rows without names of their own have those of the columns they were asked for as
+        self._sources: dict[Columns | None, Source] = {}
 
     @property
     def time(self) -> str | None:
@@ -57,9 +58,10 @@ class Given:
         return source if source.schema.equals(wanted) else Fitted(source, wanted, self.name)
 
     def _open(self, columns: Columns | None) -> Source:
-        if self._source is None:
-            self._source = _opened(self.name, self.data, columns)
-        return self._source
+        key = columns if _is_positional(self.data) else None
+        if key not in self._sources:
+            self._sources[key] = _opened(self.name, self.data, columns)
+        return self._sources[key]
 
 
 def given_stream(catalog: Catalog, name: str) -> StreamEntry | None:
@@ -101,6 +103,14 @@ def _opened(name: str, data: Any, columns: Columns | None) -> Source:
     return open_source(data, None)
 
 
+def _is_positional(data: Any) -> bool:
+    """Whether the columns of rows are known by their place alone: tuples, single values, or no rows at all."""
+    if not isinstance(data, list | tuple):
+        return False
+    first = data[0] if data else ()
+    return isinstance(first, tuple | list | int | float | bool | str) and not hasattr(first, "_asdict")
+
+
 def _rows(name: str, data: Any, columns: Columns | None) -> Any:
     """Tuples, single values and objects with attributes as dicts; anything else as it is."""
     first = data[0]
@@ -135,9 +145,19 @@ class Fitted(DerivedSource):
         self._from = columns_found(schema, source.schema.names, name)
 
     def derive(self, rejects: Rejects) -> Iterator[pa.Table]:
-        for table in self._source.batches(rejects):
-            chosen = table.select(list(self._from.values())).rename_columns(list(self._from))
-            yield conform(chosen, self.schema)
+        return map(self._table, self._source.batches(rejects))
+
+    def arrivals(self, rejects: Rejects) -> Iterator[pa.Table | dict[str, Any]]:
+        self._begin()
+        return map(self._fitted, self._source.arrivals(rejects))
+
+    def _fitted(self, given: pa.Table | dict[str, Any]) -> pa.Table | dict[str, Any]:
+        if isinstance(given, dict):
+            return {name: given.get(there) for name, there in self._from.items()}
+        return self._table(given)
+
+    def _table(self, given: pa.Table) -> pa.Table:
+        return conform(given.select(list(self._from.values())).rename_columns(list(self._from)), self.schema)
 
     def explain(self) -> tuple[str, ...]:
         return explain_inputs(self._source)

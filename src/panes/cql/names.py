@@ -1,9 +1,13 @@
-"""Which column a name means: by stream name or alias, without case, in exactly one of the inputs."""
+"""Which column a name means: by stream name or alias, without case, in exactly one of the inputs.
+
+A select with windows has the columns of these as well (`window_start`, ...): by their bare name they are always
+meant, whatever columns are below. A column of an input that has such a name is written with the input's alias.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -11,9 +15,21 @@ from panes.cql.catalog import Column, Columns, Problem
 from panes.cql.errors import did_you_mean
 from panes.cql.resolved import Input, Joined, ResolvedSelect, Source
 from panes.plan.expressions import column_node
+from panes.plan.habits import BARE, FUNCTIONS
 
-#: Columns that the windows of a query have, if no column of the stream has the name.
+#: Columns that the windows of a query have.
 PSEUDO_COLUMNS = ("window", "window_start", "window_end", "window_from", "window_to", "revision", "void")
+
+
+_WHERE = ("is not known in WHERE, which comes before the windows", "a condition on results is HAVING")
+_AGGREGATE = ("is one for all rows of a window, so it can't be aggregated", "select it beside the aggregate")
+#: How resolved trees qualify columns of a query without an alias, where they must.
+NAMELESS = "subquery"
+
+
+def is_of_windows(node: exp.Expr) -> bool:
+    """Whether a resolved tree, in a select with windows, is a column of these."""
+    return isinstance(node, exp.Column) and not node.table and node.name.lower() in PSEUDO_COLUMNS
 
 
 @dataclass(frozen=True)
@@ -33,6 +49,8 @@ class Names:
     #: stream names by which an input can be called besides its alias
     streams: tuple[str, ...]
     windowed: bool
+    #: columns of windows are not known here: why, and what to write
+    before: tuple[str, str] | None = None
     using: tuple[str, ...] = ()
     #: columns that windows can have and these have not, with the reason
     absent: Mapping[str, str] = field(default_factory=dict)
@@ -41,7 +59,17 @@ class Names:
     def of(cls, source: Source) -> Names:
         inputs, using = _inputs(source)
         streams = tuple(getattr(i.origin, "name", "") for i in inputs)
-        return cls(inputs, streams, any(i.windows for i in inputs), using)
+        return cls(inputs, streams, any(i.windows for i in inputs), using=using)
+
+    @property
+    def of_rows(self) -> Names:
+        """The same names where windows are still to come: in the WHERE of a single stream."""
+        return replace(self, windowed=False, before=_WHERE if self.windowed else None)
+
+    @property
+    def in_aggregates(self) -> Names:
+        """The same names inside of aggregates, which are over rows."""
+        return replace(self, windowed=False, before=_AGGREGATE)
 
     @property
     def joined(self) -> bool:
@@ -78,24 +106,37 @@ class Names:
                 shown = one.alias or "the subquery"
                 raise Problem(f"{shown} has no column {name!r}", did_you_mean(name, known) or _listed(known))
             return Found(column.name, column, one)
+        if self._of_windows(name):
+            return Found(name.lower())
+        return self.find_column(name)
+
+    def _of_windows(self, name: str) -> bool:
+        return self.windowed and name.lower() in PSEUDO_COLUMNS and name.lower() not in self.absent
+
+    def find_column(self, name: str) -> Found:
+        """The column of an input that a bare name means, where it can't be one of the windows."""
         found = [(i, c) for i in self.inputs if (c := _column(i.columns, name)) is not None]
         if len(found) > 1 and name.lower() not in {n.lower() for n in self.using}:
             sides = " and ".join(f"{i.alias}.{c.name}" for i, c in found)
             raise Problem(f"{name!r} is ambiguous: it could be {sides}", "write which of them")
         if found:
             return Found(found[0][1].name, found[0][1], found[0][0])
-        if self.windowed and name.lower() in PSEUDO_COLUMNS:
-            if name.lower() in self.absent:
-                raise Problem(f"the windows of this query have no {name.lower()}", self.absent[name.lower()])
-            return Found(name.lower())
+        if self.windowed and name.lower() in self.absent:
+            raise Problem(f"the windows of this query have no {name.lower()}", self.absent[name.lower()])
+        if self.before is not None and name.lower() in PSEUDO_COLUMNS:
+            why, instead = self.before
+            raise Problem(f"{name.lower()} {why}", instead)
         known = [c.name for i in self.inputs for c in i.columns]
-        hint = self._exposed(name) or did_you_mean(name, known) or _listed(known)
+        habit = FUNCTIONS[name.lower()].cql if name.lower() in BARE else ""
+        hint = habit or self._exposed(name) or did_you_mean(name, known) or _listed(known)
         raise Problem(f"there is no column {name!r}", hint)
 
     def find_resolved(self, node: exp.Column) -> Column | None:
         """The column that a resolved reference means, if it is one of an input."""
+        if self.windowed and is_of_windows(node):
+            return None
         for one in self.inputs:
-            if not node.table or node.table == one.alias:
+            if not node.table or node.table == (one.alias or NAMELESS):
                 for column in one.columns:
                     if column.name == node.name:
                         return column
@@ -114,9 +155,19 @@ class Names:
         """A reference in the resolved tree."""
         node = column_node(found.name)
         merged = found.name.lower() in {name.lower() for name in self.using}
-        if self.joined and found.input is not None and not merged:
-            node.set("table", exp.to_identifier(found.input.alias))
+        apart = self.windowed and is_of_windows(node)
+        if found.input is not None and (apart or (self.joined and not merged)):
+            node.set("table", exp.to_identifier(found.input.alias or NAMELESS))
         return node
+
+    def shown(self, found: Found) -> exp.Expr:
+        """A column of an input as `*` shows it: of USING what either side has."""
+        node = self.node(found)
+        if not (node.table and found.name.lower() in {name.lower() for name in self.using}):
+            return node
+        sides = [(i, c) for i in self.inputs if (c := _column(i.columns, found.name)) is not None]
+        first, *others = [self.node(Found(c.name, c, i)) for i, c in sides]
+        return exp.Coalesce(this=first, expressions=others)
 
 
 def _listed(known: list[str]) -> str:

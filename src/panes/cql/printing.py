@@ -94,7 +94,10 @@ def _(length: Duration) -> str:
 
 @_text.register
 def _(measure: Measure) -> str:
-    return _joined(_text(measure.length), _clause("ON", measure.on))
+    on = measure.on
+    if on is not None and on.text.upper() == "CHANGE":  # without quotes it would be ON CHANGE
+        return f"{_text(measure.length)} ON `{on.text}`"
+    return _joined(_text(measure.length), _clause("ON", on))
 
 
 # --- definitions ------------------------------------------------------------------------------------------
@@ -209,6 +212,8 @@ def _window_parts(window: WindowClause) -> Iterable[str]:
         yield _clause("ON", window.on)
     yield _clause("OFFSET", window.offset)
     yield "" if window.time_zone is None else f"AT TIME ZONE {_quoted(window.time_zone)}"
+    yield "" if window.align is None else f"ALIGN {window.align.upper()}"
+    yield "ON CHANGE" if window.changes else ""
     yield _clause("PARTITIONED BY", window.partitioned)
     yield _clause("WHERE", window.where)
     yield _clause("AS", window.label)

@@ -16,6 +16,7 @@ from panes.cql import tree
 from panes.cql.catalog import Catalog, Column, Columns, Problem, SchemaEntry, StreamEntry
 from panes.cql.errors import CqlError, did_you_mean, span_of
 from panes.cql.resolve_select import SelectResolver
+from panes.cql.resolve_windows import in_units_of
 from panes.cql.resolved import (
     Input,
     Joined,
@@ -99,7 +100,12 @@ class _Resolver(SelectResolver):
             near = did_you_mean(node.source.name, self.catalog.data)
             if near:
                 self.fail(f"no data was given under the name {node.source.name!r}", node.name, near)
-        return StreamEntry(name, schema, node.source, query, node.watermark, node.lateness, time)
+        watermark, lateness = node.watermark, node.lateness
+        on = next((c for c in schema.columns if c.name == time), None)
+        if on is not None and watermark is not None:
+            watermark = replace(watermark, delay=in_units_of(watermark.delay, on))
+            lateness = None if lateness is None else in_units_of(lateness, on)
+        return StreamEntry(name, schema, node.source, query, watermark, lateness, time)
 
     def _given(self) -> set[str]:
         return {name.lower() for name in self.catalog.data}

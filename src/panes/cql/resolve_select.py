@@ -19,7 +19,7 @@ from panes.cql.catalog import Catalog, Column, Problem, StreamEntry
 from panes.cql.errors import did_you_mean
 from panes.cql.expressions import Expressions, aggregates_in, has_aggregates
 from panes.cql.given import given_stream
-from panes.cql.names import PSEUDO_COLUMNS, Found, Names
+from panes.cql.names import Found, Names, is_of_windows
 from panes.cql.printing import expression_text
 from panes.cql.resolve_windows import WindowResolver
 from panes.cql.resolved import Input, Joined, Order, Output, ResolvedSelect, Source
@@ -62,11 +62,13 @@ class SelectResolver(WindowResolver, ABC):
         names = Names.of(source)
         names = replace(names, absent=absent_columns(names.inputs, self.catalog))
         expressions = Expressions(names, self.fail)
-        where = None if node.where is None else expressions.row(node.where, "WHERE")
+        rows = expressions if names.joined or not names.windowed else Expressions(names.of_rows, self.fail)
+        where = None if node.where is None else rows.row(node.where, "WHERE")
         entries = [(entry, self._entry(entry, expressions)) for entry in node.entries]
-        expressions.prepare([*([] if where is None else [where]), *(t for _, shown in entries for _, t in shown)])
+        shared = [] if where is None or rows is not expressions else [where]
+        expressions.prepare([*shared, *(t for _, shown in entries for _, t in shown)])
         if where is not None and node.where is not None:
-            self._check_condition(expressions, where, node.where, "WHERE")
+            self._check_condition(rows, where, node.where, "WHERE")
         keys = self._keys(node, expressions)
         outputs = self._outputs(entries, expressions)
         having = None
@@ -131,6 +133,7 @@ class SelectResolver(WindowResolver, ABC):
         if node.on is None:
             return joined
         names = Names.of(joined)
+        names = replace(names, absent=absent_columns(names.inputs, self.catalog))
         expressions = Expressions(names, self.fail)
         on = expressions.row(node.on, "the ON of a join")
         self._check_condition(expressions, on, node.on, "ON")
@@ -157,6 +160,12 @@ class SelectResolver(WindowResolver, ABC):
                     f"the window of {one.alias} {why}, and a join needs time-based windows",
                     one.windows[0].span or node.span,
                     "rows of two streams belong together by time: write [SIZE 3 sec] or [SIZE 3 sec ON ts]",
+                )
+            if one.windows[0].changes:
+                self.fail(
+                    "ON CHANGE is about the rows of one stream, and a join has those of several",
+                    one.windows[0].span or node.span,
+                    "leave ON CHANGE out",
                 )
             if _shape(one.windows[0]) != _shape(first.windows[0]):
                 self.fail(
@@ -306,7 +315,7 @@ def generated_name(written: exp.Expr) -> str:
 
 
 def _plain(names: Names, one: Input, column: Column) -> tuple[str, exp.Expr]:
-    return column.name, names.node(Found(column.name, column, one))
+    return column.name, names.shown(Found(column.name, column, one))
 
 
 def _shape(window: tree.WindowClause) -> object:
@@ -317,11 +326,12 @@ def _shape(window: tree.WindowClause) -> object:
 
     bounds = tuple(None if b is None else text_of(b) for b in (window.start, window.end))
     return (window.kind, length(window.size), length(window.every or window.size), length(window.longest), bounds,
-            window.offset, window.time_zone)  # fmt: skip
+            window.offset, window.time_zone, window.every is not None and window.align == "start",
+            window.changes)  # fmt: skip
 
 
 def _part_text(names: Names, part: str) -> str:
-    return text_of(names.node(names.find(part)))
+    return text_of(names.node(names.find_column(part)))
 
 
 def _bare_column(resolved: exp.Expr, allowed: set[str]) -> str | None:
@@ -333,8 +343,7 @@ def _bare_column(resolved: exp.Expr, allowed: set[str]) -> str | None:
         if id(node) in calls or text_of(node) in allowed:
             return
         if isinstance(node, exp.Column):
-            # a row's own window_end, of a subquery for instance, can only be meant inside of aggregates
-            if node.name not in PSEUDO_COLUMNS:
+            if not is_of_windows(node):
                 found.append(node.name)
             return
         for child in node.iter_expressions():

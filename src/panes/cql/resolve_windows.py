@@ -14,8 +14,8 @@ from panes.cql.errors import did_you_mean
 from panes.cql.expressions import Expressions
 from panes.cql.names import Names
 from panes.cql.resolved import Input
-from panes.cql.timing import can_be_time
-from panes.cql.tree import Measure, Name, Policy, WindowClause, each_policy
+from panes.cql.timing import can_be_time, is_mixed
+from panes.cql.tree import Duration, Measure, Name, Policy, WindowClause, each_policy
 
 
 class WindowResolver(ABC):
@@ -66,13 +66,37 @@ class WindowResolver(ABC):
         def value(tree: exp.Expr | None, what: str) -> exp.Expr | None:
             return None if tree is None else expressions.row(tree, what)
 
+        def number(tree: exp.Expr | None, what: str, *, times: bool = False) -> exp.Expr | None:
+            made = value(tree, what)
+            if made is None or tree is None:
+                return None
+            kind = expressions.type(made, tree)
+            if not (_is_number(kind.arrow) or (times and pa.types.is_temporal(kind.arrow))):
+                self.fail(f"{what} of a window takes a number{' or a time' if times else ''}; this is {kind}", tree)
+            return made
+
         def measure(given: Measure | None, what: str) -> Measure | None:
             return None if given is None else self._measure(given, source, what, clause)
 
         def policy(given: Policy) -> Policy:
-            made = condition(given.value, "WHEN") if given.threshold is None else value(given.value, "DELTA ... ON")
+            if given.threshold is None:
+                made = condition(given.value, "WHEN")
+            else:
+                made = number(given.value, "DELTA ... ON", times=True)
             return replace(given, measure=measure(given.measure, "POLICY"), value=made)
 
+        def offset(given: Duration | None) -> Duration | None:
+            on = None if clause.size is None else clause.size.on
+            if given is None or on is None:
+                return given
+            return in_units_of(given, self._column(on, source, "SIZE ... ON"))
+
+        if clause.align == "start" and is_mixed(clause):
+            self.fail(
+                "ALIGN START needs a size and a slide of one kind: otherwise windows end at the slide",
+                clause.span,
+                "leave ALIGN START out",
+            )
         gap = clause.gap
         begin, until, on = clause.begin, clause.until, clause.on
         return replace(
@@ -80,12 +104,13 @@ class WindowResolver(ABC):
             size=measure(clause.size, "SIZE"),
             every=measure(clause.every, "EVERY"),
             longest=measure(clause.longest, "the longest window"),
-            gap=measure(gap, "SESSION") if isinstance(gap, Measure) else value(gap, "SESSION"),
+            offset=offset(clause.offset),
+            gap=measure(gap, "SESSION") if isinstance(gap, Measure) else number(gap, "SESSION"),
             partitioned=tuple(Name(self._column(n, source, "PARTITIONED BY").name, n.span) for n in clause.partitioned),
             where=condition(clause.where, "WHERE"),
             begin=condition(begin, "the beginning"),
             until=condition(until, "the end"),
-            on=value(on, "ON"),
+            on=number(on, "DELTA ... ON", times=True) if clause.kind == "delta" else value(on, "ON"),
             keep=each_policy(clause.keep, policy),
             due=each_policy(clause.due, policy),
         )
@@ -110,14 +135,22 @@ class WindowResolver(ABC):
         column = self._column(given.on, source, f"{what} ... ON")
         kind = column.type.arrow
         timestamp = pa.types.is_timestamp(kind)
-        if not (timestamp or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+        if not (timestamp or _is_number(kind)):
             self.fail(f"{what} ... ON {column.name}: windows run on times and numbers, not on {column.type}", given.on)
         if timestamp and given.length.unit is None:
-            self.fail(
-                f"{what} {given.length.number} ON {column.name} has no unit, and {column.name} is a {column.type}",
-                given.on,
-                f"write a unit: {given.length.number} sec",
-            )
+            length = in_units_of(given.length, column)
+            return Measure(length, Name(column.name, given.on.span))
         if given.length.unit is not None and not can_be_time(column):
             self.fail(f"{what} ... ON {column.name}: a length of time needs a Datetime or whole numbers", given.on)
         return replace(given, on=Name(column.name, given.on.span))
+
+
+def in_units_of(length: Duration, column: Column) -> Duration:
+    """A length on a column: a bare number on a Datetime is in seconds, to which these are told (SPEC Q-01, Q-15)."""
+    if length.unit is None and pa.types.is_timestamp(column.type.arrow):
+        return replace(length, unit="sec")
+    return length
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))

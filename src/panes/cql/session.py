@@ -109,7 +109,7 @@ class Session:
     def phase(self, statement: Located | Statement | str, phase: Phase) -> str:
         """What a phase makes of a statement, as text. Nothing is changed."""
         located = _located(statement)
-        return self._phase(located.statement, located.text, phase)
+        return self._phase(located.statement, located, phase)
 
     def check(self, located: Located) -> None:
         """Go through all phases but the last and remember what the statement makes; nothing is opened."""
@@ -119,7 +119,7 @@ class Session:
         if isinstance(node, tree.Show | tree.Describe | tree.Drop):
             self._execute(node, located)
         else:
-            resolved = self._resolved(node, located.text)
+            resolved = self._resolved(node, located)
             if node is not located.statement:
                 return
             if isinstance(resolved, ResolvedSink):
@@ -137,8 +137,8 @@ class Session:
         if isinstance(node, tree.Drop):
             return self._drop(node, located.text)
         if isinstance(node, tree.Explain):
-            return _lines(self._explained(node, located.text))
-        resolved = self._resolved(node, located.text)
+            return _lines(self._explained(node, located))
+        resolved = self._resolved(node, located)
         if isinstance(resolved, ResolvedSink):
             query = self._compiled(resolved.query, located)
             name = self._new_query(located, resolved.target)
@@ -147,13 +147,18 @@ class Session:
             return Rows(self._compiled(resolved, located))
         return Said(self._remember(resolved))
 
-    def _resolved(self, node: Statement, text: str) -> Resolved:
+    def _resolved(self, node: Statement, located: Located) -> Resolved:
+        text, whole = located.text, located.span
         try:
             return resolve(rewrite(node, text), self.catalog, text)
+        except CqlError as error:
+            if error.span is not None:
+                raise
+            raise CqlError(error.short, text=text, span=whole, hints=error.hints) from error
         except Problem as problem:
-            raise CqlError(problem.short, hints=[problem.hint]) from problem
+            raise CqlError(problem.short, text=text, span=whole, hints=[problem.hint]) from problem
         except RecursionError:
-            raise CqlError("this statement is nested too deeply") from None
+            raise CqlError("this statement is nested too deeply", text=text, span=whole) from None
 
     def _compiled(self, resolved: ResolvedSelect | ResolvedMerge, located: Located) -> Built:
         try:
@@ -250,14 +255,14 @@ class Session:
 
     # --- phases ---
 
-    def _explained(self, node: tree.Explain, text: str) -> str:
+    def _explained(self, node: tree.Explain, located: Located) -> str:
         if node.phase is not None:
             if node.phase not in PHASES:
                 raise CqlError(f"there is no phase {node.phase!r}", hints=[f"there are: {', '.join(PHASES)}"])
-            return self._phase(node.statement, text, node.phase)  # type: ignore[arg-type]
-        return self._phase(node.statement, text, "compile")
+            return self._phase(node.statement, located, node.phase)  # type: ignore[arg-type]
+        return self._phase(node.statement, located, "compile")
 
-    def _phase(self, node: Statement, text: str, phase: Phase) -> str:
+    def _phase(self, node: Statement, located: Located, phase: Phase) -> str:
         from panes.cql.printing import to_text
 
         if phase not in PHASES:
@@ -266,12 +271,12 @@ class Session:
             node = node.statement
         if phase == "parse":
             return to_text(node)
-        simpler = rewrite(node, text)
+        simpler = rewrite(node, located.text)
         if phase == "rewrite":
             return to_text(simpler)
         if isinstance(node, tree.Show | tree.Describe | tree.Drop):
             return to_text(node)
-        resolved = self._resolved(node, text)
+        resolved = self._resolved(node, located)
         if phase == "resolve":
             return resolved_text(resolved)
         query = resolved.query if isinstance(resolved, ResolvedSink | StreamEntry) else resolved

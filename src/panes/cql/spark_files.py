@@ -12,15 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from panes.cql.files import checked_delimiter, file_kind, files_inside, full_path
+from panes.cql.files import checked_delimiter, file_kind, files_inside, full_path, named_columns
 from panes.cql.given import columns_found
 from panes.errors import DataError, QueryError
 from panes.runners.local.derived import DerivedSource
+from panes.runners.local.files import find_files
 from panes.runners.local.lines import CsvLines, JsonLines, LineFormat
+from panes.runners.local.pieces import pieces
 from panes.runners.local.rejects import Rejects
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+#: as much of a file as its first line may take
+_FIRST_BYTES = 1 << 16
 
 
 class SparkFiles(DerivedSource):
@@ -61,8 +67,21 @@ class SparkFiles(DerivedSource):
             given = session.read.parquet(self._path).schema
             frame = reader.schema(given).parquet(self._watched(reader))
             return fit(frame, columns_found(self.schema, frame.columns, self._path), self.schema)
-        form: LineFormat = JsonLines() if kind == "json" else CsvLines(self.schema.names, delimiter=self._delimiter)
+        names = self.schema.names if kind == "json" else self._names()
+        form: LineFormat = JsonLines() if kind == "json" else CsvLines(names, delimiter=self._delimiter)
         return parse_lines(reader.text(self._watched(reader)), form, self.schema, header=kind == "text")
+
+    def _names(self) -> list[str]:
+        """The columns of text files in their order, as the first lines of those say that are here now."""
+        paths = [p for p in _local_files(self._path) if file_kind(p) == "text"]
+        firsts = [next(pieces(path, quoted_breaks=True, size=_FIRST_BYTES)) for path in paths]
+        orders = {tuple(named_columns(piece, self.schema, self._delimiter) or self.schema.names) for piece in firsts}
+        if len(orders) > 1:
+            shown = " and ".join(", ".join(names) for names in sorted(orders))
+            raise DataError(
+                f"FILE ('{self._path}'): on Spark all files must have their columns in one order; got {shown}"
+            )
+        return list(orders.pop()) if orders else self.schema.names
 
     def _kind(self) -> str:
         inside = files_inside(self._path) if Path(self._path).is_dir() else [self._path]
@@ -81,3 +100,13 @@ class SparkFiles(DerivedSource):
 
     def __str__(self) -> str:
         return self._path
+
+
+def _local_files(path: str) -> list[str]:
+    """The files under a path that this machine can look into; none if they are elsewhere, or still to come."""
+    if "://" in path:
+        return []
+    try:
+        return files_inside(path) if Path(path).is_dir() else find_files(path)
+    except DataError:
+        return []

@@ -13,7 +13,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from panes.cql.catalog import Column, StreamEntry
-from panes.cql.names import Names
+from panes.cql.names import is_of_windows
 from panes.cql.resolved import Input, Joined, ResolvedMerge, ResolvedQuery, ResolvedSelect
 from panes.cql.tree import Measure, WindowClause, policy_leaves
 
@@ -51,11 +51,11 @@ def time_of(source: Input) -> str | None:
     """The column of an input that its windows run on; None: the time of arrival."""
     if any(m.kind == "system" for w in source.windows for m in measures(w)):
         return None
-    known = known_time(source.origin)
-    if known is not None:
-        return known
+    known = known_times(source.origin)
+    wanted: Iterable[str] = [name for w in source.windows for name in attributes(w)]
+    if known:
+        return next((name for name in wanted if name in known), known[0])
     columns = {c.name: c for c in source.columns}
-    wanted: Iterable[str] = (name for w in source.windows for name in attributes(w))
     return next((name for name in wanted if can_be_time(columns[name])), None)
 
 
@@ -68,28 +68,35 @@ def time_type(source: Input) -> pa.DataType:
 
 def known_time(origin: StreamEntry | ResolvedQuery) -> str | None:
     """The column that is the event time of a stream, or of what a query gives; None if none is."""
+    return next(iter(known_times(origin)), None)
+
+
+def known_times(origin: StreamEntry | ResolvedQuery) -> tuple[str, ...]:
+    """All columns that are the event time: a query may show it under several names."""
     if isinstance(origin, StreamEntry):
         if origin.time is not None or origin.query is None:
-            return origin.time
-        inner = known_time(origin.query)
-        places = {c.name: i for i, c in enumerate(origin.query.columns)}
-        return None if inner is None else origin.columns[places[inner]].name
+            return () if origin.time is None else (origin.time,)
+        inner = known_times(origin.query)
+        given = origin.query.columns
+        return tuple(c.name for c, below in zip(origin.columns, given, strict=True) if below.name in inner)
     if isinstance(origin, ResolvedMerge):
-        times = {known_time(entry) for entry in origin.inputs}
-        return times.pop() if len(times) == 1 else None
-    return _time_of_results(origin)
+        first, *others = [known_times(entry) for entry in origin.inputs]
+        return tuple(name for name in first if all(name in names for names in others))
+    return _times_of_results(origin)
 
 
-def _time_of_results(query: ResolvedSelect) -> str | None:
-    if not isinstance(query.source, Input):
-        wanted: str | None = "window_end"
-    elif query.source.windows:
-        own = any(c.name == "window_end" for c in query.source.columns)
-        wanted = "window_end" if end_in_time(query) and not own else None
-    else:
-        wanted = known_time(query.source.origin)
-    shown = (o.name for o in query.outputs if (column := _converted(o.tree)) is not None and column.name == wanted)
-    return None if wanted is None else next(shown, None)
+def _times_of_results(query: ResolvedSelect) -> tuple[str, ...]:
+    if isinstance(query.source, Input) and not query.source.windows:
+        known = known_times(query.source.origin)
+        return tuple(o.name for o in query.outputs if (c := _converted(o.tree)) is not None and c.name in known)
+    if isinstance(query.source, Input) and not end_in_time(query):
+        return ()
+    return tuple(o.name for o in query.outputs if (c := _converted(o.tree)) is not None and is_window_end(c))
+
+
+def is_window_end(tree: exp.Expr) -> bool:
+    """Whether a resolved tree, of a select with windows, is the end of these."""
+    return is_of_windows(tree) and tree.name.lower() == "window_end"
 
 
 def _converted(tree: exp.Expr) -> exp.Column | None:
@@ -104,6 +111,15 @@ def is_time_based(window: WindowClause) -> bool:
     return window.kind in ("size", "cumulate", "fixed", "landmark", "band") and all(
         m.kind != "rows" for m in measures(window)
     )
+
+
+def is_mixed(window: WindowClause) -> bool:
+    """Whether size and slide are on different measures: rows, system time, or one attribute and another."""
+    size, every = window.size, window.every
+    if window.kind != "size" or size is None or every is None:
+        return False
+    on = [None if m.on is None else m.on.text.lower() for m in (size, every)]
+    return size.kind != every.kind or on[0] != on[1]
 
 
 def on_time(window: WindowClause, time: str | None) -> bool:
@@ -123,16 +139,16 @@ def end_in_time(query: ResolvedSelect) -> bool:
 
 def hides_end(query: ResolvedSelect) -> bool:
     """Whether a column of the result is called window_end and is not the end of the window."""
-    own = any(c.name == "window_end" for i in Names.of(query.source).inputs for c in i.columns)
-    named = [o.tree for o in query.outputs if o.name == "window_end"]
-    return any(own or not (isinstance(tree, exp.Column) and tree.name == "window_end") for tree in named)
+    return any(o.name == "window_end" and not is_window_end(o.tree) for o in query.outputs)
 
 
 def same_for_parts(window: WindowClause) -> bool:
     """Whether windows of a part of the rows are that part of the windows of all rows.
 
-    Not where a window is given only if its last step holds a row (SPEC Q-17).
+    Not where a window is given only if its last step holds a row (SPEC Q-17), or if its rows have changed.
     """
+    if window.changes:
+        return False
     if window.kind == "size" and window.size is not None and window.every is not None:
         return is_time_based(window) and window.size.on == window.every.on
     return is_time_based(window) and window.kind != "landmark"

@@ -211,6 +211,10 @@ class WindowClause:
     longest: Measure | None = None
     offset: Duration | None = None
     time_zone: str | None = None
+    #: size: whether windows start or end at every slide; None: it is not said, so they end there
+    align: Literal["start", "end"] | None = None
+    #: size: a window is given only if its rows are others than those of the one before it
+    changes: bool = False
     #: policy: which rows are kept (None: those since the last result), and when they are a result
     keep: Policy | Policies | None = None
     due: Policy | Policies | None = None
@@ -221,7 +225,7 @@ _ALL = frozenset({"partitioned", "where", "label"})
 #: Which fields each kind of window uses. `on` is the column of the time where no length has one, but for
 #: delta it is the value. The condition of a threshold window is its `begin`.
 WINDOW_FIELDS: Mapping[WindowKind, frozenset[str]] = {
-    "size": _ALL | {"size", "every", "on", "offset", "time_zone"},
+    "size": _ALL | {"size", "every", "on", "offset", "time_zone", "align", "changes"},
     "session": _ALL | {"gap", "on"},
     "landmark": _ALL | {"start", "every", "on"},
     "fixed": _ALL | {"start", "end", "on"},

@@ -32,7 +32,7 @@ from panes.cql.tree import (
     WindowClause,
 )
 from panes.cql.types import type_named, type_of
-from panes.cql.write_relations import with_relation
+from panes.cql.write_relations import with_relation, written_out
 from panes.cql.write_windows import clause_of
 from panes.errors import QueryError
 from panes.plan.aggregation import is_aggregate
@@ -168,7 +168,7 @@ class _Writer:
             trees |= {n: _aggregate(text, stream.scope) for n, text in plan.aggregation.written.items()}
         select = Select((), replace(reference, windows=clauses), _where(stream))
         select = replace(select, group_by=tuple(column_node(k) for k in stream.keys), model=model)
-        return _with_steps(plan, select, trees)
+        return written_out(_with_steps(plan, select, trees), stream.scope, in_aggregates=said is not None)
 
     def _join(self, plan: QueryPlan, source: Source | None, said: Said) -> Select:
         """Streams under their aliases, each with the window that they share."""

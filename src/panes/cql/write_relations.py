@@ -7,11 +7,15 @@ from typing import Any
 
 from sqlglot import exp
 
-from panes.cql.tree import Name, OrderItem, Select, WindowClause
+from panes.cql.names import PSEUDO_COLUMNS
+from panes.cql.tree import Entry, Name, OrderItem, Select, WindowClause
 from panes.errors import QueryError
+from panes.plan.aggregation import is_aggregate_call
 from panes.plan.clauses import Reader, Tree, several
+from panes.plan.expressions import Scope, column_node
 from panes.plan.names import AsWritten
 from panes.plan.relation_query import Said
+from panes.plan.trees import copied, rebuilt
 
 Trees = dict[str, exp.Expr]
 
@@ -51,3 +55,50 @@ def _partitioned(source: Any, groups: tuple[exp.Expr, ...], keys: tuple[str, ...
     inner = tuple(Name(tree.name) for tree in parts if tree.name not in keys)
     windows: tuple[WindowClause, ...] = tuple(replace(w, partitioned=inner) for w in source.windows)
     return replace(source, windows=windows)
+
+
+def written_out(select: Select, scope: Scope, *, in_aggregates: bool) -> Select:
+    """The same without columns that only the stream's own steps have made: what computes them takes their place.
+
+    `in_aggregates`: in these, too; otherwise they are written so already.
+    """
+    source: Any = select.source
+    known = source.alias or source.name
+
+    def of_row(node: exp.Expr) -> exp.Expr | None:
+        if isinstance(node, exp.Column) and node.name.lower() in PSEUDO_COLUMNS:
+            return exp.column(exp.to_identifier(node.name, quoted=True), table=exp.to_identifier(str(known)))
+        return None
+
+    def change(node: exp.Expr) -> exp.Expr | None:
+        if not in_aggregates and is_aggregate_call(node):
+            return copied(node)
+        if not isinstance(node, exp.Column) or node.table or node.name not in scope.derived:
+            return None
+        made = rebuilt(scope.derived[node.name].tree, of_row)
+        return made if isinstance(made, exp.Column) else exp.Paren(this=made)
+
+    def part(name: Name) -> Name:
+        made = scope.derived[name.text].tree if name.text in scope.derived else column_node(name.text)
+        if not isinstance(made, exp.Column):
+            raise QueryError(f"to_cql(): PARTITIONED BY takes columns, and rows are grouped by {made.sql()}")
+        return Name(made.name)
+
+    if not scope.derived:
+        return select
+    windows = tuple(replace(w, partitioned=tuple(map(part, w.partitioned))) for w in source.windows)
+    return replace(
+        select,
+        entries=tuple(_renamed(e, rebuilt(e.expression, change)) for e in select.entries),
+        source=replace(source, windows=windows),
+        group_by=tuple(rebuilt(tree, change) for tree in select.group_by),
+        having=None if select.having is None else rebuilt(select.having, change),
+        order_by=tuple(replace(item, expression=rebuilt(item.expression, change)) for item in select.order_by),
+    )
+
+
+def _renamed(entry: Entry, made: exp.Expr) -> Entry:
+    """An entry that keeps the name of its column."""
+    old = entry.expression
+    name = entry.alias or (Name(old.name) if isinstance(old, exp.Column) and made != old else None)
+    return Entry(made, name)

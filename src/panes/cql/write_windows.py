@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from panes.cql.timing import is_mixed
 from panes.cql.tree import Duration, Measure, Model, Name, WindowClause
 from panes.cql.units import length_of
 from panes.cql.write_policies import policy_clause
@@ -41,10 +42,10 @@ class _Writer:
         if isinstance(window, OnChange):
             inner = window.window
             if isinstance(inner, Tumbling) and inner.offset == "first row":
-                inner = replace(inner, offset=None)
-            elif isinstance(inner, Tumbling):
-                raise _cannot(window, "windows that are given on change start at the first row there")
-            return self._plain(inner), "time"
+                return self._plain(replace(inner, offset=None)), "time"
+            if not isinstance(inner, Tumbling | Sliding):
+                raise _cannot(window, "ON CHANGE is for windows with a size there")
+            return replace(self._plain(inner), changes=True), None
         return self._plain(window), None
 
     def _plain(self, window: Window) -> WindowClause:
@@ -64,8 +65,8 @@ class _Writer:
         if isinstance(window, Delta) and window.function is None:
             return WindowClause("delta", threshold=float(window.threshold), on=parse(window.on))
         if isinstance(window, Punctuated):
-            until = None if window.end is None else parse(window.end)
-            return WindowClause("punctuated", begin=parse(window.begin), until=until)
+            begin, until = (None if text is None else parse(text) for text in (window.begin, window.end))
+            return WindowClause("punctuated", begin=begin, until=until)
         if isinstance(window, Threshold):
             rows = None if window.min_rows == 1 else window.min_rows
             return WindowClause("threshold", begin=parse(window.predicate), min_rows=rows)
@@ -77,23 +78,31 @@ class _Writer:
         raise _cannot(window, "it has no clause for windows of the program")
 
     def _periodic(self, window: Tumbling | Sliding) -> WindowClause:
-        every = self._slide(window) if isinstance(window, Sliding) else None
-        if every is None and isinstance(window.size, Rows) and not window.partial:
-            raise _cannot(window, "windows on rows have partial=True there")
         size = self._measure(window.size, window.on)
-        return WindowClause("size", size, every, offset=self._offset(window.offset), time_zone=window.tz)
+        clause = WindowClause("size", size, offset=self._offset(window.offset), time_zone=window.tz)
+        if isinstance(window, Sliding):
+            return self._sliding(window, replace(clause, every=self._slide(window)))
+        if isinstance(window.size, Rows) and not window.partial:
+            raise _cannot(window, "windows on rows have partial=True there")
+        return clause
 
     def _slide(self, window: Sliding) -> Measure:
-        if isinstance(window.every, Rows):
-            if not window.partial or (isinstance(window.size, Rows) and window.align != "end"):
-                raise _cannot(window, 'windows on rows have partial=True and align="end" there')
-            return self._measure(window.every, None)
-        if window.align == "end":
-            raise _cannot(window, "windows on time start at multiples of the slide there")
         on = window.every_on
         if on is None and (is_number(window.every) or isinstance(window.size, Rows)):
             on = window.on
-        return self._measure(window.every, on)
+        return self._measure(window.every, None if isinstance(window.every, Rows) else on)
+
+    def _sliding(self, window: Sliding, clause: WindowClause) -> WindowClause:
+        """A clause with what says where windows lie, and whether unchanged ones are given."""
+        if isinstance(window.every, Rows):
+            if isinstance(window.size, Rows) and window.align == "start":
+                return replace(clause, align="start")
+            if not window.partial:
+                raise _cannot(window, "windows that end after so many rows have partial=True there")
+            return clause
+        if is_mixed(clause):
+            return replace(clause, changes=not window.unchanged)
+        return clause if window.align == "end" else replace(clause, align="start")
 
     def _measure(self, size: Any, on: str | None) -> Measure:
         if isinstance(size, Rows):

@@ -23,6 +23,7 @@ from panes.policies.library.columnar import ColumnarWindow, Firings, vectorises
 from panes.policies.library.specs import count
 from panes.slicing.ranges import spread
 from panes.slicing.rows.range_fold import lower_ranges
+from panes.state.checked import counts, one_row, read_table, whole
 
 Array = np.ndarray
 _TIME, _NUMBER = "panes.time", "panes.number"
@@ -150,8 +151,8 @@ class AggregateColumns(Machine):
         return {"mechanism": "columns", "now": self._now, "counts": self._counts}, {"window": window}
 
     def load(self, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
-        self._now, self._counts = facts["now"], dict(facts["counts"])
-        self._window.restore(tables["window"]["window"][0].as_py())
+        self._now, self._counts = whole(facts, "now"), counts(facts, "counts", self._counts)
+        self._window.restore(one_row(read_table(tables, "window", {"window": pa.large_binary()}), "window")["window"])
 
     @property
     def metrics(self) -> dict[str, Any]:

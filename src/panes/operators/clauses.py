@@ -29,7 +29,7 @@ _EVICTIONS = {TUMBLING: (Count, Delta, Time, Punct), SLIDING: (Count, Delta, Tim
 _EXAMPLE = "count(100), delta('ts', 10), time('10 s')"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Clause:
     """A window by its policies. `every` is None for tumbling windows, which are processed when they are full, and
     for sliding ones whose operator fixes it."""
@@ -56,7 +56,7 @@ class Clause:
         policies = (self.evict, self.every)
         return tuple(dict.fromkeys(str(p.attribute) for p in policies if isinstance(p, Delta)))
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         shown = [repr(self.evict)]
         shown += [] if self.every is None else [f"every={self.every!r}"]
         shown += [] if self.partition_evict is None else [f"partition_evict={self.partition_evict!r}"]

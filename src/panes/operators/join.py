@@ -24,10 +24,12 @@ from panes.operators.join_kernel import MATCHING
 from panes.operators.machine import Machine, columnar
 from panes.operators.models import ROW_BY_ROW_FORMS, InputPort, Model, OutputPort, Parameter, Use
 from panes.operators.row_store import RowStore
+from panes.state.checked import MANY, counts, demand, fact, numbers, read_table, value, whole
 
 Array = np.ndarray
 SIDES = ("left", "right")
 HOW = ("inner", "left", "right", "full")
+TIES = ("arrival", "include", "exclude")
 #: Columns of what mechanisms say of evicted rows, see `join_kernel`.
 ARRIVAL, PHASE, WHEN, SIDE, PLACE = range(5)
 _OFTEN = 4096
@@ -49,6 +51,21 @@ def _something_kept(use: Use) -> str | None:
     return "both windows are count(0), so no row is ever there to match" if sizes == [0, 0] else None
 
 
+def looked_up(windows: Mapping[str, Clause]) -> int | None:
+    """The side whose rows are looked up and never look up others, if there is one."""
+    kept = [i for i, side in enumerate(SIDES) if getattr(windows[side].evict, "n", 1) != 0]
+    return kept[0] if len(kept) == 1 else None
+
+
+def _ties_of_one_side(use: Use) -> str | None:
+    if use.parameters["ties"] == "arrival" or looked_up(use.windows) is not None:
+        return None
+    return (
+        f"ties={use.parameters['ties']!r} says whether rows see those of the same time that they look up, so one "
+        "window must be sliding(count(0)), whose rows only look up; with two windows each row sees the other"
+    )
+
+
 _ports = tuple(InputPort(side, ROW_BY_ROW_FORMS, fixed_every="count(1)") for side in SIDES)
 JOIN = Model(
     "Join",
@@ -58,8 +75,9 @@ JOIN = Model(
         Parameter("match"),
         Parameter("how", choices=HOW),
         Parameter("outer", choices=("inline", "apart")),
+        Parameter("ties", choices=TIES),
     ),
-    rules=(_same_keys, _something_kept),
+    rules=(_same_keys, _something_kept, _ties_of_one_side),
 )
 
 
@@ -246,10 +264,17 @@ class JoinMachine(Machine):
         return facts, tables
 
     def load(self, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
-        self._time, self._counts = facts["time"], dict(facts["counts"])
+        self._time, self._counts = whole(facts, "time", NO_TIME, MANY), counts(facts, "counts", self._counts)
+        arrived = fact(facts, "arrived", list)
+        demand(len(arrived) == len(SIDES), "a join has two sides")
         for i, side in enumerate(SIDES):
-            self.stores[i].load(tables[f"rows.{side}"], facts["arrived"][i])
-            self.matched[i] = np.array(tables[f"matched.{side}"]["matched"].to_pylist(), bool)
+            count = value(arrived[i], "arrived", int, low=0, high=MANY)
+            self.stores[i].load(read_table(tables, f"rows.{side}"), count)
+            self.matched[i] = numbers(
+                read_table(tables, f"matched.{side}", {"matched": pa.bool_()}), "matched", pa.bool_()
+            )
+            wanted = len(self.stores[i]) if self.spec.keeps_unmatched(i) else 0
+            demand(len(self.matched[i]) == wanted, "there are more marks of rows than rows, or fewer")
         self.mechanism.load(facts, tables)
 
     @property

@@ -15,6 +15,7 @@ from panes.operators.join import SIDES, SideSpec
 from panes.operators.row_store import RowStore
 from panes.policies.library.specs import Count, Delta, Time
 from panes.slicing.keys import KeyDirectory
+from panes.state.checked import INT64, demand, numbers, read_table
 
 Array = np.ndarray
 #: Room for candidate pairs per chunk, at first.
@@ -143,14 +144,21 @@ class ListMechanism:
 
     def load(self, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
         if self._parts is not None:
-            self._parts.load(tables["parts"])
+            self._parts.load(read_table(tables, "parts"))
+            demand((numbers(tables["parts"], "slot") == np.arange(len(self._parts))).all(), "keys are out of order")
+        parts = self._numbers()[1]
         for i, side in enumerate(SIDES):
-            self._take_in(i, self._stores[i].all(), tables[f"times.{side}"]["time"].to_numpy())
+            times = numbers(read_table(tables, f"times.{side}", {"time": INT64}), "time")
+            demand(len(times) == len(self._stores[i]), "there are more times of rows than rows, or fewer")
+            self._take_in(i, self._stores[i].all(), times)
+        demand(self._numbers()[1] == parts, "rows are of keys that are not there")
         for side, lists in zip(SIDES, self._lists):
-            known = tables[f"known.{side}"]
+            kind = pa.from_numpy_dtype(lists.known.dtype)
+            known = read_table(tables, f"known.{side}", {"is": kind, "value": kind})
+            demand(known.num_rows <= parts, "there are more last values than keys")
             lists.room_for(*self._numbers())
-            lists.room_for(0, known.num_rows)
-            lists.known[: known.num_rows] = np.column_stack((known["is"].to_numpy(), known["value"].to_numpy()))
+            columns = (numbers(known, "is", kind, low=0, high=1), numbers(known, "value", kind))
+            lists.known[: known.num_rows] = np.column_stack(columns)
             lists.all_in()
 
     def _numbers(self) -> tuple[int, int]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from panes.operators.join import SIDES, SideSpec
 from panes.operators.join_kernel import GONE, PASSING, PUSHED
 from panes.operators.row_store import RowStore
-from panes.operators.state import dump_window, load_window
+from panes.operators.state import check_rows, dump_window, load_window
 from panes.operators.windows import Attribute, RowClock, container, keys_of
 from panes.policies.library import SlidingWindow
 
@@ -145,7 +145,8 @@ class WindowMechanism:
     def load(self, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
         self._clock.reach(facts["time"])
         for i, side in enumerate(SIDES):
-            load_window(self._windows[i], tables[f"window.{side}"])
+            load_window(self._windows[i], tables, f"window.{side}")
+            check_rows(self._windows[i], self._stores[i], tuple(self._sides[i].keys))
             numbers = np.sort(np.array([n for _, c in self._windows[i].subwindows() for n in c], np.int64))
             found = self._looked_up(i, self._stores[i].take(numbers))
             for number, (_, entry) in zip(numbers.tolist(), found):

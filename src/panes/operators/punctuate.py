@@ -12,6 +12,7 @@ import pyarrow as pa
 from panes.operators.arrivals import NO_TIME, Arrivals, Given
 from panes.operators.machine import Machine
 from panes.operators.models import InputPort, Model, OutputPort, Parameter
+from panes.state.checked import counts
 
 PUNCTUATE = Model(
     "Punctuate",
@@ -59,7 +60,7 @@ class PunctuateMachine(Machine):
         return {"counts": self._counts}, {}
 
     def load(self, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
-        self._counts = dict(facts["counts"])
+        self._counts = counts(facts, "counts", self._counts)
 
     @property
     def metrics(self) -> dict[str, Any]:

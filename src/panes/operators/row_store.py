@@ -10,6 +10,8 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
+from panes.state.checked import INT64, columns_of, numbers, rising
+
 Array = np.ndarray
 #: Rows are looked through for those that nobody holds when so many have come, or as many as were held last time.
 _OFTEN = 4096
@@ -85,6 +87,8 @@ class RowStore:
         return self._table.append_column("panes.row", pa.array(self._numbers))
 
     def load(self, table: pa.Table, arrived: int) -> None:
-        self._numbers = table["panes.row"].to_numpy()
-        self._table = table.drop_columns(["panes.row"]).cast(self.schema)
+        columns_of(table, "rows", {**{f.name: f.type for f in self.schema}, "panes.row": INT64})
+        self._numbers = numbers(table, "panes.row", low=0, high=arrived - 1)
+        rising(self._numbers, "the numbers of rows")
+        self._table = table.select(self.schema.names).cast(self.schema)
         self.arrived = arrived

@@ -167,7 +167,7 @@ class SortMachine(NumberMachine):
         return dump_ports(self)
 
     def load(self, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
-        load_ports(self, facts, tables)
+        load_ports(self, facts, tables, counts_only=isinstance(self._port.window, SlidingWindow))
         store = self._port.store
         rows, numbers = store.all(), store.numbers.tolist()
         self._ranks = dict(zip(numbers, ranks(self.spec, rows)))

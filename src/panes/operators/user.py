@@ -20,21 +20,24 @@ snapshots hold them and the windows, pickled.
 from __future__ import annotations
 
 import copy
-import pickle
+import pickle  # its errors only: who reads pickles is state/pickles.py
 from collections.abc import Hashable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from panes.errors import DataError, QueryError
-from panes.operators.arrivals import Arrivals, Given
+from panes.errors import DataError, QueryError, calling, raise_named
+from panes.exact import Inexact, exact_array, shown
+from panes.operators.arrivals import NO_TIME, Arrivals, Given
 from panes.operators.clauses import Clause
 from panes.operators.machine import Machine, columnar, given_rows
 from panes.operators.models import Model
 from panes.operators.state import dump_window, load_window
 from panes.operators.windows import RowClock, container
 from panes.policies.library import SlidingWindow, TumblingWindow, Window
+from panes.state import pickles
+from panes.state.checked import MANY, counts, demand, read_table, whole
 
 _CONTEXT = "_panes"
 
@@ -129,7 +132,8 @@ class UserMachine(Machine):
         self.operator.__dict__[_CONTEXT] = self
         for port in clauses:
             self.window(port)
-        self.operator.start()
+        with calling(self, "start"):
+            self.operator.start()
 
     def window(self, port: str) -> TumblingWindow | SlidingWindow:
         if port not in self.windows:
@@ -175,6 +179,10 @@ class UserMachine(Machine):
         return self._outputs[port]
 
     @property
+    def user_code(self) -> str:
+        return f"operator {self._name!r}: {type(self.operator).__name__}"
+
+    @property
     def _name(self) -> str:
         return self.operator.model.name
 
@@ -182,14 +190,22 @@ class UserMachine(Machine):
         coming = [iter(table.to_pylist()) for table in arrivals.tables]
         marks = np.zeros(len(arrivals), bool) if arrivals.marks is None else arrivals.marks
         on_row, on_punctuation = self.operator.on_row, self.operator.on_punctuation
+        no_arguments: tuple[Any, ...] = ()
         for port, time, mark in zip(arrivals.ports.tolist(), arrivals.times.tolist(), marks.tolist()):
-            self.clock.reach(time)
-            if mark:
-                self._preserve(port)
-                on_punctuation(self._inputs[port])
-            else:
-                self._counts["rows_in"] += 1
-                on_row(self._inputs[port], next(coming[port]))
+            method, given = "window", no_arguments
+            try:
+                self.clock.reach(time)
+                name = self._inputs[port]
+                if mark:
+                    self._preserve(port)
+                    method, given = "on_punctuation", (name,)
+                    on_punctuation(name)
+                else:
+                    self._counts["rows_in"] += 1
+                    method, given = "on_row", (name, next(coming[port]))
+                    on_row(*given)
+            except Exception as error:
+                raise_named(error, self, method, given)
         return self._given()
 
     def _preserve(self, port: int) -> None:
@@ -198,32 +214,38 @@ class UserMachine(Machine):
                 self.punctuate(output.name)
 
     def advance(self, time: int) -> tuple[Given, ...]:
-        self.clock.reach(time)
+        with calling(self, "window"):
+            self.clock.reach(time)
         return self._given()
 
     def finish(self) -> tuple[Given, ...]:
-        self.operator.on_finish()
+        with calling(self, "on_finish"):
+            self.operator.on_finish()
         return self._given()
 
     def _given(self) -> tuple[Given, ...]:
         given = []
         for i, schema in enumerate(self.schemas):
             made, marks = self._made[i], self._marks[i]
-            try:
-                columns = [pa.array([row[f.name] for _, row in made], f.type) for f in schema]
-            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
-                raise DataError(f"{self._name}: what was emitted does not fit its schema: {error}") from error
+            columns = [self._column([row[f.name] for _, row in made], f) for f in schema]
             table = pa.table(columns, schema=schema)
             given.append(given_rows(table, [t for t, _ in made], [n for n, _ in marks], [t for _, t in marks]))
             self._counts["rows_out"] += len(made)
             self._made[i], self._marks[i] = [], []
         return tuple(given)
 
+    def _column(self, values: list[Any], field: pa.Field) -> pa.Array:
+        try:
+            return exact_array(values, field.type)
+        except Inexact as error:
+            what = f"column {field.name!r} must be {field.type}, and got {shown(error.value)}: {error.reason}"
+            raise DataError(f"{self._name}: what was emitted does not fit its schema: {what}") from None
+
     def dump(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
         facts: dict[str, Any] = {"now": self.clock.tick, "counts": self._counts, "pickled": True}
         tables = {f"window.{port}": dump_window(window) for port, window in self.windows.items()}
         try:
-            kept = {n: pickle.dumps(v) for n, v in self._attributes().items()}
+            kept = {n: pickles.dumps(v) for n, v in self._attributes().items()}
         except (pickle.PicklingError, TypeError, AttributeError) as error:
             raise QueryError(
                 f"{self._name}: a snapshot holds the attributes of the operator, and one can't be pickled: {error}; "
@@ -238,12 +260,14 @@ class UserMachine(Machine):
         return {n: v for n, v in every if n != _CONTEXT and not isinstance(v, Window)}
 
     def load(self, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
-        self.clock.reach(facts["now"])
-        self._counts = dict(facts["counts"])
-        for name, value in zip(*(tables["attributes"][c].to_pylist() for c in ("name", "value"))):
-            self.operator.__dict__[name] = pickle.loads(value)
+        self.clock.reach(whole(facts, "now", NO_TIME, MANY))
+        self._counts = counts(facts, "counts", self._counts)
+        kept = read_table(tables, "attributes", {"name": pa.string(), "value": pa.binary()})
+        for name, value in zip(*(kept[c].to_pylist() for c in ("name", "value"))):
+            demand(name is not None and name != _CONTEXT, "an attribute is none of the operator's")
+            self.operator.__dict__[name] = pickles.loads(value, f"{self._name}: the attribute {name!r}")
         for port, window in self.windows.items():
-            load_window(window, tables[f"window.{port}"])
+            load_window(window, tables, f"window.{port}", trusted=pickles.trusted())
 
     @property
     def metrics(self) -> dict[str, Any]:

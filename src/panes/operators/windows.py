@@ -19,7 +19,7 @@ from panes.operators.clauses import TUMBLING, Clause
 from panes.policies.clock import Clock, FakeClock
 from panes.policies.library import SlidingWindow, TumblingWindow
 from panes.policies.library.specs import Delta, PartitionAge, Policy, Time, count
-from panes.units import Duration, TimeDomain
+from panes.units import TimeDomain
 
 Array = np.ndarray
 
@@ -94,13 +94,13 @@ def in_ticks(clause: Clause, domain: TimeDomain, types: Callable[[str], pa.DataT
     every = None if clause.every is None else _scaled(clause.every, domain, types, where)
     partition = clause.partition_evict
     if isinstance(partition, PartitionAge):
-        partition = PartitionAge(_ticks(partition.us, domain, partition, where))
+        partition = PartitionAge(_ticks(partition, domain, where))
     return replace(clause, evict=evict, every=every, partition_evict=partition)
 
 
 def _scaled(policy: Policy, domain: TimeDomain, types: Callable[[str], pa.DataType], where: str) -> Policy:
     if isinstance(policy, Time):
-        return Time(_ticks(policy.us, domain, policy, where))
+        return Time(_ticks(policy, domain, where))
     if not isinstance(policy, Delta):
         return policy
     kind = types(str(policy.attribute))
@@ -114,14 +114,8 @@ def _scaled(policy: Policy, domain: TimeDomain, types: Callable[[str], pa.DataTy
     return policy
 
 
-def _ticks(us: int, domain: TimeDomain, policy: Any, where: str) -> int:
-    ticks, rest = divmod(us * 1000, domain.nanos_per_tick)
-    if rest:
-        raise QueryError(
-            f"{where}: {policy!r} is {Duration(us * 1000)}, which is not a whole number of ticks: the time of the "
-            f"stream counts in {domain.unit}"
-        )
-    return ticks
+def _ticks(policy: Time | PartitionAge, domain: TimeDomain, where: str) -> int:
+    return domain.ticks(policy.written, argument=f"{where}: {policy.kind}(size)")
 
 
 def renamed(policy: Policy, attributes: Mapping[str, Any]) -> Policy:

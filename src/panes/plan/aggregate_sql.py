@@ -1,8 +1,8 @@
 """Aggregates of the engine as DuckDB aggregates, where both mean exactly the same.
 
-The table below is the whole list. What is not in it, or not for the type of its argument, is refused when the
-query is built. Values that are null are skipped, NaN is one value above all others, and order is that of the
-rows in the window.
+What is not in the table below, or not for the type of its argument, is computed by the engine's own aggregate from
+the rows of each group: an aggregate is listed here for speed only. Values that are null are skipped, NaN is one
+value above all others, and order is that of the rows in the window.
 """
 
 from __future__ import annotations
@@ -15,27 +15,25 @@ import pyarrow as pa
 from panes.aggregates.base import Aggregate
 from panes.aggregates.basic import Avg, Count, GeometricMean, Product, Sum
 from panes.aggregates.extremes import Max, Min
-from panes.aggregates.holistic import CountDistinct, Median, Mode, Quantile, Quantiles
+from panes.aggregates.holistic import CountDistinct, Mode
 from panes.aggregates.lists import CollectList, StringAgg
 from panes.aggregates.moments import StdDev, Variance
 from panes.aggregates.order import ArgMax, ArgMin, First, Last
 from panes.aggregates.types import kind_of
-from panes.errors import QueryError
 
 
-def aggregate_sql(aggregate: Aggregate, arguments: Sequence[str], types: Sequence[pa.DataType], order: str) -> str:
-    """The SQL of an aggregate over columns named `arguments`; `order` is the order of rows, for ORDER BY."""
+def aggregate_sql(
+    aggregate: Aggregate, arguments: Sequence[str], types: Sequence[pa.DataType], order: str
+) -> str | None:
+    """The SQL of an aggregate over columns named `arguments`; `order` is the order of rows, for ORDER BY.
+
+    None: DuckDB has none that means the same.
+    """
     rule = RULES.get(type(aggregate))
-    name = getattr(aggregate, "name", repr(aggregate))
-    if rule is None:
-        known = ", ".join(sorted(cls.name for cls in RULES))
-        raise QueryError(f"{name} is not there in relations and joins, only in agg(); there are: {known}")
-    if isinstance(aggregate, Avg) and kind_of(types[0]) == "decimal":
-        raise QueryError(f"{aggregate!r}: avg of decimals is not there in relations and joins; cast it to double")
-    return rule(aggregate, arguments, types, order)
+    return None if rule is None else rule(aggregate, arguments, types, order)
 
 
-Rule = Callable[[Any, Sequence[str], Sequence[pa.DataType], str], str]
+Rule = Callable[[Any, Sequence[str], Sequence[pa.DataType], str], str | None]
 
 
 def _simple(template: str) -> Rule:
@@ -44,6 +42,9 @@ def _simple(template: str) -> Rule:
 
 
 def _count(aggregate: Count, args: Sequence[str], types: Sequence[pa.DataType], order: str) -> str:
+    if len(args) > 1:
+        there = " AND ".join(f"{arg} IS NOT NULL" for arg in args)
+        return f"count(*) FILTER (WHERE {there})"
     return f"count({args[0] if args else '*'})"
 
 
@@ -53,18 +54,13 @@ def _sum(aggregate: Sum, args: Sequence[str], types: Sequence[pa.DataType], orde
     return f"CAST(sum({args[0]}) AS BIGINT)" if kind == "integer" else f"sum({args[0]})"
 
 
+def _avg(aggregate: Avg, args: Sequence[str], types: Sequence[pa.DataType], order: str) -> str | None:
+    return None if kind_of(types[0]) == "decimal" else f"avg({args[0]})"
+
+
 def _moment(aggregate: Variance, args: Sequence[str], types: Sequence[pa.DataType], order: str) -> str:
     name = "stddev" if aggregate.root else "var"
     return f"{name}_{'pop' if aggregate.population else 'samp'}(CAST({args[0]} AS DOUBLE))"
-
-
-def _quantile(aggregate: Quantile, args: Sequence[str], types: Sequence[pa.DataType], order: str) -> str:
-    return f"quantile_disc({args[0]}, {aggregate.p!r})"
-
-
-def _quantiles(aggregate: Quantiles, args: Sequence[str], types: Sequence[pa.DataType], order: str) -> str:
-    each = ", ".join(f"quantile_disc({args[0]}, {p!r})" for p in aggregate.ps)
-    return f"CASE WHEN count({args[0]}) > 0 THEN [{each}] END"
 
 
 def _arg(direction: str) -> Rule:
@@ -90,16 +86,13 @@ RULES: Mapping[type[Any], Rule] = {
     Count: _count,
     CountDistinct: _simple("count(DISTINCT {x})"),
     Sum: _sum,
-    Avg: _simple("avg({x})"),
+    Avg: _avg,
     Product: _simple("product(CAST({x} AS DOUBLE))"),
     GeometricMean: _simple(_GEOMETRIC_MEAN),
     Min: _simple("min({x})"),
     Max: _simple("max({x})"),
     Variance: _moment,
     StdDev: _moment,
-    Median: _simple("quantile_disc({x}, 0.5)"),
-    Quantile: _quantile,
-    Quantiles: _quantiles,
     Mode: _simple("mode({x} ORDER BY {x})"),
     First: _simple("first({x} ORDER BY {order}) FILTER (WHERE {x} IS NOT NULL)"),
     Last: _simple("last({x} ORDER BY {order}) FILTER (WHERE {x} IS NOT NULL)"),

@@ -19,18 +19,25 @@ from sqlglot.dialects.dialect import Dialect
 
 from panes.aggregates import by_name
 from panes.aggregates.base import Aggregate
+from panes.aggregates.distinct import distinct as different
+from panes.aggregates.lists import StringAgg
+from panes.aggregates.registry import inputs_of
 from panes.aggregates.registry import names as aggregate_names
+from panes.aggregates.sorted_text import SortedStringAgg
 from panes.errors import ExpressionError, QueryError
 from panes.plan.compiled import prepare
 from panes.plan.dialect import PLAIN_CALLS, SCALAR_FUNCTIONS
-from panes.plan.expressions import Expression, Scope, column_node, parse, start_of
+from panes.plan.expressions import Expression, Scope, check_nodes, column_node, parse, start_of
+from panes.plan.habits import bare_in_python, in_python
 from panes.plan.hints import did_you_mean, position
 from panes.plan.scalars import Scalars
 from panes.plan.trees import copied, rebuilt
+from panes.plan.within_group import without_group
 from panes.plan.writing import writer
 from panes.slicing.lane import Agg
 
 _AGGREGATES = frozenset(aggregate_names())
+_SKIP_NULLS = ("first", "last", "first_value", "last_value", "any_value")
 _read = writer(Dialect)
 
 
@@ -103,6 +110,8 @@ class AggregateCompiler:
         self._scope = scope
         self._inputs: dict[str, Expression] = {}
         self._found: list[tuple[Aggregate, tuple[str, ...]]] = []
+        #: what FILTER clauses ask for, by its text
+        self._conditions: dict[str, Expression] = {}
         self._text = ""
 
     def compile(self, outputs: Mapping[str, str | Aggregate]) -> Aggregation:
@@ -123,17 +132,20 @@ class AggregateCompiler:
     def types(self, calls: Sequence[exp.Expr], also: Sequence[Expression]) -> list[pa.DataType]:
         """The types of what calls give."""
         places = [int(self._call(copied(call)).name) for call in calls]
-        prepare(self._scope.schema, [*also, *self._inputs.values()])
-        inputs = Scalars(self._scope, self._inputs).types
+        prepare(self._scope.schema, [*also, *self._conditions.values(), *self._inputs.values()])
+        inputs = self._input_types()
         found = [aggregate.bind([inputs[i] for i in texts]).out_type for aggregate, texts in self._found]
         return [found[place] for place in places]
 
     def _bound(self, trees: Mapping[str, exp.Expr], written: Mapping[str, str]) -> Aggregation:
-        types = Scalars(self._scope, self._inputs).types
+        types = self._input_types()
         names = self._names(trees)
+        used = [[n for n, t in trees.items() if _refers(t, number)] for number in range(len(names))]
         aggs = []
-        for name, (aggregate, inputs) in zip(names, self._found, strict=True):
-            aggs.append(Agg(name, inputs, aggregate.bind([types[i] for i in inputs])))
+        for name, outputs, (aggregate, inputs) in zip(names, used, self._found, strict=True):
+            bound = aggregate.bind([types[i] for i in inputs])
+            bound.label = ", ".join(map(repr, outputs))
+            aggs.append(Agg(name, inputs, bound))
         scope = Scope(pa.schema([pa.field(a.name, a.bound.out_type) for a in aggs]))
         expressions, computed = {}, {}
         for output, tree in trees.items():
@@ -142,6 +154,12 @@ class AggregateCompiler:
                 column.replace(column_node(names[int(column.name)]))
             expressions[output] = scope.resolve(tree.this, written[output])
         return Aggregation(tuple(aggs), self._inputs, expressions, Scalars(scope, expressions), written, computed)
+
+    def _input_types(self) -> Mapping[str, pa.DataType]:
+        """The types of what the aggregates read, by text, once every FILTER is known to be a condition."""
+        for text, kind in Scalars(self._scope, self._conditions).types.items():
+            check_filter(text, kind)
+        return Scalars(self._scope, self._inputs).types
 
     def _reads(self, tree: exp.Expr) -> str:
         def described(node: exp.Expr) -> exp.Expr | None:
@@ -186,6 +204,8 @@ class AggregateCompiler:
                 found = True
             elif isinstance(child, exp.Column):
                 where = position(self._text, start_of(child))
+                if child.name not in self._scope.names and (hint := bare_in_python(child.name)):
+                    raise ExpressionError(f"there is no column {child.name!r} {where}{hint}")
                 raise ExpressionError(
                     f"{child.sql()} must be inside an aggregate, {where}: a window has many rows; "
                     f"write for instance max({child.sql()})"
@@ -193,7 +213,10 @@ class AggregateCompiler:
             elif isinstance(child, exp.Anonymous) and child.name.lower() not in PLAIN_CALLS:
                 where = position(self._text, start_of(child))
                 known = {*aggregate_names(), *SCALAR_FUNCTIONS}
-                raise ExpressionError(f"there is no function {child.name!r} {where}{did_you_mean(child.name, known)}")
+                hint = in_python(child.name) or did_you_mean(child.name, known)
+                raise ExpressionError(f"there is no function {child.name!r} {where}{hint}")
+            elif isinstance(child, exp.Window):
+                check_nodes(child, self._text)  # what is in it would be blamed first
             else:
                 found |= self._replace(child)
         return found
@@ -202,45 +225,64 @@ class AggregateCompiler:
         """An aggregate call: count(distinct x), sum(x) filter (where y), first(x) ignore nulls."""
         condition = node.expression.this if isinstance(node, exp.Filter) else None
         call = _bare(node)
+        within = node.this if isinstance(node, exp.Filter) else node
+        if isinstance(within, exp.WithinGroup):
+            call = without_group(within, position(self._text, start_of(call)))
         for inner in call.find_all(exp.Anonymous):
             if inner is not call and is_aggregate(inner.name):
                 where = position(self._text, start_of(inner))
                 raise ExpressionError(f"{inner.name} is inside {call.name}, {where}: aggregates can't be nested")
-        name, arguments = self._arguments(call)
-        inputs, options = _options(arguments)
+        name, arguments, distinct = self._arguments(call)
+        inputs, options = _options(arguments, inputs_of(name))
         expressions = [self._scope.resolve(tree, self._text) for tree in inputs]
         if condition is not None:
             chosen = self._scope.resolve(condition, self._text)
+            self._conditions.setdefault(chosen.text, chosen)
             expressions = [_only_where(e, chosen) for e in expressions or [_one()]]
         try:
             aggregate = by_name(name)(*(e.text for e in expressions), *options)
+            self._check_written_out(name, aggregate, expressions, call)
+            if distinct:
+                aggregate = different(aggregate)
         except TypeError as error:
             where = position(self._text, start_of(call))
             raise ExpressionError(f"{name} can't take these arguments {where}: {_plain(error)}") from error
         return self._reference(aggregate, expressions)
 
-    def _arguments(self, call: exp.Anonymous) -> tuple[str, list[exp.Expr]]:
-        """The name of the aggregate and its arguments, without *, DISTINCT and Spark's flag to skip nulls."""
+    def _check_written_out(
+        self, name: str, aggregate: Aggregate, expressions: list[Expression], call: exp.Anonymous
+    ) -> None:
+        """Refuse an expression where an option stands: one value is for all rows, as the separator of listagg."""
+        if isinstance(aggregate, StringAgg | SortedStringAgg) and len(expressions) > len(aggregate.inputs):
+            where = position(self._text, start_of(call))
+            name = name.partition(" ")[0]
+            raise ExpressionError(
+                f"the separator of {name} must be written as text, such as {name}({expressions[0].text}, ', '); "
+                f"got {expressions[-1].text} {where}"
+            )
+
+    def _arguments(self, call: exp.Anonymous) -> tuple[str, list[exp.Expr], bool]:
+        """The name of the aggregate and its arguments, without * and Spark's flags; and whether DISTINCT is said."""
         name, arguments = call.name.lower(), list(call.expressions)
         where = position(self._text, start_of(call))
         if name == "count" and len(arguments) == 1 and isinstance(arguments[0], exp.Star):
-            return name, []
+            return name, [], False
         if not arguments:
             raise ExpressionError(f"{name} needs an argument, {where}")
-        if isinstance(arguments[0], exp.Distinct):
+        distinct = isinstance(arguments[0], exp.Distinct)
+        if distinct:
             arguments = [*arguments[0].expressions, *arguments[1:]]
-            if name in ("min", "max"):
-                return name, arguments
-            if name != "count":
-                raise ExpressionError(f"{name}(DISTINCT ...) is not there, only count(DISTINCT x), {where}")
-            if len(arguments) != 1:
-                raise ExpressionError(f"count(DISTINCT ...) takes one expression, {where}")
-            return "count_distinct", arguments
-        if name in ("first", "last", "first_value", "last_value") and len(arguments) == 2:
+            if any(isinstance(argument, exp.Star) for argument in arguments):
+                raise ExpressionError(f"{name}(DISTINCT *) is not there: name the columns, {where}")
+            if name == "count" and len(arguments) == 1:
+                return "count_distinct", arguments, False
+        if name in _SKIP_NULLS and len(arguments) == 2:
             if not (isinstance(arguments[1], exp.Boolean) and arguments[1].this):
                 raise ExpressionError(f"{name} always skips nulls, so its second argument can only be true, {where}")
             arguments = arguments[:1]
-        return name, arguments
+        if name == "mode" and len(arguments) == 2 and isinstance(arguments[1], exp.Boolean):
+            arguments = arguments[:1]  # of several that are most frequent it is always the smallest
+        return name, arguments, distinct
 
     def _reference(self, aggregate: Aggregate, inputs: list[Expression]) -> exp.Expr:
         """A stand-in for the result of an aggregate: a column named by its number. Equal ones share it."""
@@ -253,21 +295,29 @@ class AggregateCompiler:
         return column_node(str(self._found.index((aggregate, texts))))
 
 
+def check_filter(text: str, kind: pa.DataType) -> None:
+    """Raise QueryError if what FILTER asks for is not a condition: CASE would take a number for one."""
+    if not pa.types.is_boolean(kind):
+        raise QueryError(f"FILTER (WHERE {text}) must be a condition, true or false for each row; {text} is {kind}")
+
+
 def is_aggregate_call(node: exp.Expr) -> bool:
     inner = _bare(node)
     return isinstance(inner, exp.Anonymous) and is_aggregate(inner.name)
 
 
 def _bare(node: exp.Expr) -> Any:
-    """A call without FILTER and IGNORE NULLS around it; aggregates skip nulls anyway."""
+    """A call without FILTER, WITHIN GROUP and IGNORE NULLS around it; aggregates skip nulls anyway."""
     node = node.this if isinstance(node, exp.Filter) else node
-    return node.this if isinstance(node, exp.IgnoreNulls) else node
+    return node.this if isinstance(node, exp.IgnoreNulls | exp.WithinGroup) else node
 
 
-def _options(arguments: list[exp.Expr]) -> tuple[list[exp.Expr], list[Any]]:
-    """Arguments that are expressions of the row, and constants after the first argument."""
-    inputs, options = arguments[:1], []
-    for argument in arguments[1:]:
+def _options(arguments: list[exp.Expr], inputs_first: int | None) -> tuple[list[exp.Expr], list[Any]]:
+    """Arguments that are expressions of the row, so many at first (None: all), and constants after them."""
+    if inputs_first is None:
+        return arguments, []
+    inputs, options = arguments[:inputs_first], []
+    for argument in arguments[inputs_first:]:
         constant = _constant(argument)
         if constant is None:
             inputs.append(argument)
@@ -277,11 +327,13 @@ def _options(arguments: list[exp.Expr]) -> tuple[list[exp.Expr], list[Any]]:
 
 
 def _constant(node: exp.Expr) -> Any:
+    if isinstance(node, exp.Boolean):
+        return bool(node.this)
     if isinstance(node, exp.Literal):
         return node.this if node.is_string else (int(node.this) if node.is_int else float(node.this))
     if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
         return -_constant(node.this)
-    if isinstance(node, exp.Anonymous) and node.name.lower() == "array":
+    if isinstance(node, exp.Array) or (isinstance(node, exp.Anonymous) and node.name.lower() == "array"):
         return [_constant(e) for e in node.expressions]
     return None
 
@@ -302,6 +354,10 @@ def _with_inputs(aggregate: Aggregate, texts: tuple[str, ...]) -> Aggregate:
     ):
         return aggregate if aggregate.inputs == texts else dataclasses.replace(aggregate, inputs=texts)
     return aggregate
+
+
+def _refers(tree: exp.Expr, number: int) -> bool:
+    return any(column.name == str(number) for column in tree.find_all(exp.Column))
 
 
 def _plain(error: TypeError) -> str:

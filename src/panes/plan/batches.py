@@ -3,31 +3,52 @@
 In: an Arrow table or batch, a pandas or Polars frame, a dict (one row, or columns), a list of dicts, or
 anything with an Arrow stream interface. Out: a `pa.Table` with exactly the schema's columns and types.
 Columns may come in another order, extra ones are ignored, and types may change where no value does
-(int32 to int64); anything else raises DataError naming the column.
+(int32 to int64); anything else raises DataError naming the column, and the row where rows are dicts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from panes.errors import DataError
+from panes.exact import Inexact, exact_array, shown
 from panes.plan.casting import cast_column
 from panes.plan.hints import did_you_mean
 from panes.plan.types import canonical_type
 
+#: faster over many rows than a loop
+_GET: Callable[[Any, str], Any] = dict.get
 
-def conform(data: Any, schema: pa.Schema) -> pa.Table:
-    """`data` as a table of `schema`."""
+
+class RowRefused(DataError):
+    """A value in a row that its column can't hold; rows are counted from 0 here, and from 1 in the text."""
+
+    def __init__(self, field: pa.Field, row: int, value: Any, reason: str) -> None:
+        super().__init__(f"column {field.name!r} must be {field.type}; row {row + 1:,} has {shown(value)}: {reason}")
+        self._parts = field, row, value, reason
+
+    def after(self, rows: int) -> RowRefused:
+        """The same error where so many rows came before."""
+        field, row, value, reason = self._parts
+        return RowRefused(field, row + rows, value, reason)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RowRefused, self._parts
+
+
+def conform(data: Any, schema: pa.Schema, *, first: int = 0) -> pa.Table:
+    """`data` as a table of `schema`; `first`: how many rows came before it, for errors that name a row."""
     if isinstance(data, pa.Table) and data.schema.equals(schema):
         return data
     if isinstance(data, Mapping) and not _is_columns(data):
-        return _from_rows([data], schema)
+        return _from_rows([data], schema, first)
     if isinstance(data, list | tuple) and _is_rows(data):
-        return _from_rows(data, schema)
+        return _from_rows(data, schema, first)
     table = to_table(data)
     columns = []
     for field in schema:
@@ -74,14 +95,18 @@ def to_table(data: Any) -> pa.Table:
     )
 
 
-def infer_rows(rows: Sequence[Mapping[str, Any]]) -> pa.Schema:
-    """The schema of a list of dicts: all keys in order of appearance, each with the type of its values."""
+def infer_rows(rows: Sequence[Mapping[str, Any]], declared: pa.Schema | None = None) -> pa.Schema:
+    """The schema of a list of dicts: all keys in order of appearance, each with the type of its values.
+
+    Columns that are `declared` have that type whatever their values are.
+    """
+    known = {} if declared is None else dict(zip(declared.names, declared.types, strict=True))
     names = dict.fromkeys(name for row in rows for name in row)
     fields = []
     for name in names:
         try:
-            kind = pa.array([row.get(name) for row in rows]).type
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            kind = known[name] if name in known else pa.array([row.get(name) for row in rows]).type
+        except (pa.ArrowException, ValueError, OverflowError) as error:
             raise DataError(f"column {name!r} mixes types that don't go together: {_first_line(error)}") from error
         fields.append(pa.field(str(name), canonical_type(kind)))
     return pa.schema(fields)
@@ -129,33 +154,45 @@ def _from_columns(data: Mapping[str, Any]) -> pa.Table:
     return pa.table(columns)
 
 
-def _from_rows(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
+def _from_rows(rows: Sequence[Mapping[str, Any]], schema: pa.Schema, first: int = 0) -> pa.Table:
     """Dicts to columns. A key that a row lacks is null there, as in JSON."""
     columns = []
     for field in schema:
-        try:
-            values = [row.get(field.name) for row in rows]
-        except AttributeError:
-            odd = next(row for row in rows if not isinstance(row, Mapping))
-            raise DataError(f"every row must be a dict; got {_describe(odd)}") from None
-        columns.append(_column(values, field))
+        columns.append(_column(_values(rows, field.name), field, first))
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _column(values: list[Any], field: pa.Field) -> pa.Array | pa.ChunkedArray:
+def _values(rows: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
     try:
-        return pa.array(values, type=field.type)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
-        return _column_by_cast(values, field)
+        return list(map(_GET, rows, repeat(name)))
+    except TypeError:  # mappings that are no dicts, or no rows at all
+        odd = next((row for row in rows if not isinstance(row, Mapping)), None)
+        if odd is not None:
+            raise DataError(f"every row must be a dict; got {_describe(odd)}") from None
+        return [row.get(name) for row in rows]
 
 
-def _column_by_cast(values: list[Any], field: pa.Field) -> pa.ChunkedArray:
-    """Values that are not of the field's type at once, but perhaps of one that casts to it without loss."""
+def _column(values: list[Any], field: pa.Field, first: int) -> pa.Array | pa.ChunkedArray:
+    if pa.types.is_temporal(field.type) and str in (kinds := set(map(type, values))) and kinds <= {str, type(None)}:
+        return _times_in_text(values, field, first)
     try:
-        found = pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
-        raise DataError(f"column {field.name!r} must be {field.type}: {_first_line(error)}") from error
-    return cast_column(pa.chunked_array([found]), field)
+        return exact_array(values, field.type)
+    except Inexact as error:
+        raise RowRefused(field, first + error.row, error.value, error.reason) from None
+
+
+def _times_in_text(values: list[str | None], field: pa.Field, first: int) -> pa.ChunkedArray:
+    try:
+        return cast_column(pa.chunked_array([pa.array(values)]), field)
+    except (DataError, UnicodeError):
+        for row, value in enumerate(values):
+            try:
+                cast_column(pa.chunked_array([pa.array([value])]), field)
+            except (DataError, UnicodeError):
+                what = "date" if pa.types.is_date(field.type) else "time"
+                reason = f"it is no {what} in ISO 8601, or finer than the column"
+                raise RowRefused(field, first + row, value, reason) from None
+        raise
 
 
 def _describe(data: Any) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,10 +24,35 @@ def cast_column(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     try:
         if _is_text(given) and pa.types.is_timestamp(wanted):
             return _parse_times(column, wanted)
-        return pc.cast(column, wanted)
+        found = pc.cast(column, wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         reason = str(error).strip().splitlines()[0]
         raise DataError(f"column {field.name!r} must be {wanted}, but came as {given}: {reason}") from error
+    odd = _changed(column, found)
+    if odd is not None:
+        raise DataError(f"column {field.name!r} must be {wanted}, but came as {given}: it can't hold {odd}")
+    return found
+
+
+def _changed(given: pa.ChunkedArray, found: pa.ChunkedArray) -> Any:
+    """A number that Arrow's cast has made infinite or rounded away, where only whole numbers are checked; or None."""
+    t, kind = pa.types, found.type
+    if given.type.equals(kind):
+        return None
+    if t.is_floating(given.type) and t.is_float32(kind):
+        wrong = pc.and_(pc.is_inf(found), pc.invert(pc.is_inf(given)))
+    elif t.is_floating(given.type) and t.is_decimal(kind):
+        wrong = pc.not_equal(pc.cast(found, given.type, safe=False), given)
+    elif _is_list(kind) and _is_list(given.type):
+        return _changed(pc.list_flatten(given), pc.list_flatten(found))
+    elif t.is_struct(kind):
+        names = [name for name in kind.names if name in given.type.names]
+        parts = ((pc.struct_field(given, name), pc.struct_field(found, name)) for name in names)
+        return next((odd for one, other in parts if (odd := _changed(one, other)) is not None), None)
+    else:
+        return None
+    place = pc.index(wrong, pa.scalar(True)).as_py()
+    return None if place < 0 else given[place].as_py()
 
 
 def _castable(given: pa.DataType, wanted: pa.DataType) -> bool:
@@ -42,8 +69,12 @@ def _castable(given: pa.DataType, wanted: pa.DataType) -> bool:
         return _is_text(wanted) or t.is_timestamp(wanted) or t.is_date(wanted)
     if _is_binary(given):
         return _is_binary(wanted)
-    if t.is_nested(given) and t.is_nested(wanted):
-        return given.id == wanted.id or (_is_list(given) and _is_list(wanted))
+    if _is_list(given) and _is_list(wanted):
+        return _castable(given.value_type, wanted.value_type)
+    if t.is_struct(given) and t.is_struct(wanted):
+        return all(_castable(given.field(f.name).type, f.type) for f in wanted if f.name in given.names)
+    if t.is_map(given) and t.is_map(wanted):
+        return _castable(given.key_type, wanted.key_type) and _castable(given.item_type, wanted.item_type)
     return bool(given.id == wanted.id)
 
 

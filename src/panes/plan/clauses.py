@@ -37,8 +37,8 @@ class Asked:
     def __str__(self) -> str:
         parts = [_text(self.entries)]
         for word, given in (("where", self.where), ("group by", self.group_by), ("having", self.having)):
-            parts += [f"{word} {_text(given)}"] if given is not None and given != () else []
-        parts += [f"order by {_text(self.order_by)}"] if self.order_by != () else []
+            parts += [f"{word} {_text(given)}"] if given is not None and several(given) else []
+        parts += [f"order by {_text(self.order_by)}"] if several(self.order_by) else []
         parts += [] if self.limit is None else [f"limit {self.limit}"]
         return ("distinct " if self.distinct else "") + " ".join(parts)
 

@@ -18,6 +18,8 @@ from panes.plan.expressions import Expression
 Key = tuple[tuple[tuple[str, pa.DataType], ...], str]
 
 _LOWER_NAME = re.compile(r"[a-z_][a-z0-9_]*\Z")
+#: What an expression that makes decimals has in its text.
+_MAY_BE_DECIMAL = re.compile(r"\.\d|\d\.|DECIMAL|SECOND")
 #: How many expressions are kept; then it starts anew.
 _MOST = 4096
 _known: dict[Key, tuple[str, pa.DataType]] = {}
@@ -67,7 +69,10 @@ def _sql(key: Key, expression: Expression) -> str:
     types = _types(key)
     names = {name: column_id(name) for name, _ in key[0]}
     narrow = any(_is_narrow(kind) for kind in types.values()) or "INT)" in expression.text  # of a cast
-    return duckdb_sql(expression.tree, names, lambda part: duckdb_type(types, part), narrow=narrow)
+    decimals = any(pa.types.is_decimal(kind) for kind in types.values()) or _MAY_BE_DECIMAL.search(expression.text)
+    return duckdb_sql(
+        expression.tree, names, lambda part: duckdb_type(types, part), narrow=narrow, decimals=bool(decimals)
+    )
 
 
 def _is_narrow(kind: pa.DataType) -> bool:

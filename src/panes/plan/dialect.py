@@ -31,15 +31,20 @@ SCALAR_FUNCTIONS = frozenset(
     year quarter month day dayofmonth hour minute second dayofweek weekday dayofyear weekofyear
     date_trunc to_date date_add date_sub datediff last_day add_months make_date
     unix_seconds unix_millis unix_micros timestamp_seconds timestamp_millis timestamp_micros
-    cast try_cast bit_count
+    cast try_cast bit_count to_timestamp date_format extract size array_contains
     """.split()
 )
 
-#: Listed functions without a node of their own in sqlglot: name -> (fewest, most) arguments.
+#: Listed functions that are taken as they are written, not as a node of sqlglot's: name -> (fewest, most) arguments.
 PLAIN_CALLS = {
     "isnull": (1, 1),
     "isnotnull": (1, 1),
     "make_date": (3, 3),
+    "to_date": (1, 2),
+    "to_timestamp": (1, 2),
+    "date_format": (2, 2),
+    "size": (1, 1),
+    "array_contains": (2, 2),
     "weekday": (1, 1),
     "timestamp_seconds": (1, 1),
     "timestamp_millis": (1, 1),
@@ -90,6 +95,7 @@ SYNTAX_NODES: tuple[type[exp.Expr], ...] = (
     exp.BitwiseOr,
     exp.BitwiseXor,
     exp.BitwiseNot,
+    exp.Bracket,
     exp.Interval,
     exp.Var,
 )
@@ -169,6 +175,7 @@ FUNCTION_NODES: tuple[type[exp.Expr], ...] = (
     exp.UnixMillis,
     exp.UnixMicros,
     exp.BitwiseCount,
+    exp.Extract,
 )
 
 ALLOWED_NODES = frozenset(SYNTAX_NODES + FUNCTION_NODES)
@@ -182,10 +189,16 @@ class PanesSQL(Spark):
 
     class Parser(_SparkParser):
         FUNCTIONS = {  # noqa: RUF012
-            name: build for name, build in _SparkParser.FUNCTIONS.items() if name.lower() in SCALAR_FUNCTIONS
+            name: build
+            for name, build in _SparkParser.FUNCTIONS.items()
+            if name.lower() in SCALAR_FUNCTIONS and name.lower() not in PLAIN_CALLS
         }
         FUNCTION_PARSERS = {  # noqa: RUF012
             name: parse for name, parse in _SparkParser.FUNCTION_PARSERS.items() if name.lower() in SCALAR_FUNCTIONS
+        }
+        # any(x) and some(x) are aggregates, not words before a subquery
+        SUBQUERY_PREDICATES = {  # noqa: RUF012
+            token: node for token, node in _SparkParser.SUBQUERY_PREDICATES.items() if node is exp.Exists
         }
         # no current_date and the like: an expression gives the same value whenever it is replayed
         NO_PAREN_FUNCTIONS: dict[Any, Any] = {}  # noqa: RUF012

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from panes.plan.duckdb_macros import MARK, macros
+
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
 
@@ -46,6 +48,17 @@ def connection() -> DuckDBPyConnection:
     return found
 
 
+def _ready(sql: str) -> str:
+    """The statement, once this thread's DuckDB has the functions that it calls."""
+    if MARK in sql:
+        there = _local.__dict__.setdefault("macros", set())
+        for name, statement in macros(sql).items():
+            if name not in there:
+                connection().execute(statement)
+                there.add(name)
+    return sql
+
+
 def duckdb_errors() -> type[Exception]:
     import duckdb
 
@@ -75,7 +88,7 @@ def arrow_types(columns: Mapping[str, pa.DataType], sqls: Sequence[str]) -> list
 def _bound(columns: Mapping[str, pa.DataType], sqls: Sequence[str]) -> list[str]:
     source = f" FROM {_typed(tuple(columns.values()))} AS t({', '.join(columns)})" if columns else ""
     asked = ", ".join(f"{sql} AS e{i}" for i, sql in enumerate(sqls))
-    return [str(kind) for kind in connection().sql(f"SELECT {asked}{source}").types]
+    return [str(kind) for kind in connection().sql(_ready(f"SELECT {asked}{source}")).types]
 
 
 def _typed(kinds: tuple[pa.DataType, ...]) -> str:
@@ -167,7 +180,7 @@ class _Kept(threading.local):
         }
         # in the place of the name, outside of text: a common table expression would take as long as all the rest
         sql = _WORDS.sub(lambda word: given.get(word[0], word[0]), sql)
-        return _Statement(batches, connection().sql(sql))
+        return _Statement(batches, connection().sql(_ready(sql)))
 
     def _batch(self, place: int, types: Sequence[pa.DataType]) -> _Batch:
         key = (place, *types)

@@ -9,17 +9,14 @@ and times are read in UTC.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 
 from sqlglot import exp
-from sqlglot.dialects.duckdb import DuckDB
 
+from panes.errors import ExpressionError
+from panes.plan.duckdb_nodes import Rule, TypeOf, call, cast, is_text, nonzero, paren, sql, when
+from panes.plan.duckdb_text import TEXT_RULES, as_text
+from panes.plan.duckdb_times import TIME_CALLS, TIME_RULES, exact_seconds, floor_seconds, made_of, moved_date
 from panes.plan.trees import copied
-from panes.plan.writing import writer
-
-#: the DuckDB type of an SQL fragment, as text
-TypeOf = Callable[[str], str]
-Rule = Callable[[exp.Expr, TypeOf], exp.Expr]
 
 INTEGERS = {
     exp.DataType.Type.TINYINT,
@@ -28,17 +25,28 @@ INTEGERS = {
     exp.DataType.Type.BIGINT,
 }
 NUMBERS = INTEGERS | {exp.DataType.Type.FLOAT, exp.DataType.Type.DOUBLE, exp.DataType.Type.DECIMAL}
+TEXTS = {exp.DataType.Type.TEXT, exp.DataType.Type.VARCHAR}
+TIMES = {exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPTZ, exp.DataType.Type.TIMESTAMPLTZ}
+_OTHERS = {exp.DataType.Type.DATE, exp.DataType.Type.BOOLEAN}
 FRACTIONS = ("DOUBLE", "FLOAT", "DECIMAL")
+_FLOATS = ("DOUBLE", "FLOAT")
 _NARROW = ("TINYINT", "SMALLINT", "UTINYINT", "USMALLINT")
+_INTEGERS = (*_NARROW, "INTEGER", "BIGINT", "UINTEGER", "UBIGINT", "HUGEINT")
+_MOST_DIGITS = 38
+#: a finite double beyond this is infinite as a float
+_LARGEST_FLOAT = 3.4028235677973366e38
 
 
-def duckdb_sql(tree: exp.Expr, columns: Mapping[str, str], type_of: TypeOf, *, narrow: bool = False) -> str:
+def duckdb_sql(
+    tree: exp.Expr, columns: Mapping[str, str], type_of: TypeOf, *, narrow: bool = False, decimals: bool = True
+) -> str:
     """SQL text for DuckDB; `columns` gives each column its name in the table that DuckDB will see.
 
-    `narrow`: whether there may be integers of less than 32 bits.
+    `narrow`: whether there may be integers of less than 32 bits; `decimals`: whether there may be decimals. Types of
+    parts are only asked for where they matter, which takes time.
     """
-    rules = {**RULES, **NARROW_RULES} if narrow else RULES
-    return _sql(_rewrite(copied(tree), columns, type_of, rules))
+    rules = {**RULES, **(NARROW_RULES if narrow else DECIMAL_RULES if decimals else {})}
+    return sql(_rewrite(copied(tree), columns, type_of, rules))
 
 
 def _rewrite(
@@ -51,48 +59,38 @@ def _rewrite(
             child.replace(_rewrite(child, columns, type_of, rules))
     rule = rules.get(type(node))
     if isinstance(node, exp.Anonymous):
-        rule = CALLS[node.name.lower()]
+        rule = CALLS.get(node.name.lower())  # others are of our own making
     return node if rule is None else rule(node, type_of)
 
 
-_sql = writer(DuckDB)  # of trees of our own, which it may change
-
-
-def _call(name: str, *args: exp.Expr | str | int) -> exp.Expr:
-    return exp.Anonymous(this=name, expressions=[exp.convert(a) if isinstance(a, int) else a for a in args])
-
-
-def _paren(node: exp.Expr) -> exp.Expr:
-    return exp.Paren(this=node.copy())
-
-
-def _nonzero(node: exp.Expr) -> exp.Expr:
-    return exp.Nullif(this=node.copy(), expression=exp.Literal.number(0))
-
-
-def _cast(node: exp.Expr, kind: str) -> exp.Expr:
-    return exp.Cast(this=node, to=copied(_type(kind)))
-
-
-@lru_cache(maxsize=64)
-def _type(kind: str) -> exp.DataType:
-    return exp.DataType.build(kind, dialect="duckdb")
-
-
-def _when(condition: exp.Expr, then: exp.Expr, otherwise: exp.Expr | None) -> exp.Expr:
-    return exp.Case(ifs=[exp.If(this=condition, true=then)], default=otherwise)
-
-
 def _div(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
-    return exp.Div(this=_paren(node.this), expression=_nonzero(node.expression), typed=False, safe=False)
+    return exp.Div(this=paren(node.this), expression=nonzero(node.expression), typed=False, safe=False)
 
 
 def _int_div(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
-    return _cast(exp.IntDiv(this=_paren(node.this), expression=_nonzero(node.expression)), "BIGINT")
+    return cast(exp.IntDiv(this=paren(node.this), expression=nonzero(node.expression)), "BIGINT")
 
 
 def _mod(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
-    return exp.Paren(this=exp.Mod(this=_paren(node.this), expression=_nonzero(node.expression)))
+    return exp.Paren(this=exp.Mod(this=paren(node.this), expression=nonzero(node.expression)))
+
+
+def _mul(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    """Products of decimals have digits enough; DuckDB keeps to 18 where both sides have no more."""
+    kinds = [type_of(sql(side.copy())) for side in (node.this, node.expression)]
+    if not all(kind.startswith("DECIMAL") for kind in kinds):
+        return node
+    digits = [tuple(map(int, kind[len("DECIMAL(") : -1].split(","))) for kind in kinds]
+    (precision, scale), (other_precision, other_scale) = digits
+    if not 18 < precision + other_precision < _MOST_DIGITS or max(precision, other_precision) > 18:
+        return node
+    wide = cast(paren(node.this), f"DECIMAL(19, {scale})")
+    product = exp.Mul(this=wide, expression=paren(node.expression))
+    return cast(product, f"DECIMAL({precision + other_precision + 1}, {scale + other_scale})")
+
+
+def _add(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    return moved_date(node, type_of) or node
 
 
 def _with_ints(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
@@ -100,117 +98,176 @@ def _with_ints(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     for side, other in (("this", node.expression), ("expression", node.this)):
         number = node.args[side].unnest()
         number = number.this if isinstance(number, exp.Neg) else number
-        if isinstance(number, exp.Literal) and number.is_int and type_of(_sql(other.copy())) in _NARROW:
+        if isinstance(number, exp.Literal) and number.is_int and type_of(sql(other.copy())) in _NARROW:
             kind = "INTEGER" if int(number.this) < 2**31 else "BIGINT"
-            node.set(side, _cast(node.args[side].copy(), kind))
-    return node
+            node.set(side, cast(node.args[side].copy(), kind))
+    return _mul(node, type_of) if isinstance(node, exp.Mul) else _add(node, type_of)
 
 
 def _cast_as_spark(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     value, to = node.this, node.args["to"]
-    kind = type_of(_sql(value.copy())) if to.this in NUMBERS else ""
-    if kind.startswith("TIMESTAMP"):
-        value = _call("EPOCH", value.copy())
-        value = _call("FLOOR", value) if to.this in INTEGERS else value
-    elif to.this in INTEGERS and kind.startswith(FRACTIONS):
-        value = _call("TRUNC", value.copy())
     safe = isinstance(node, exp.TryCast) and bool(node.args.get("safe"))
-    return (exp.TryCast if safe else exp.Cast)(this=value.copy(), to=to.copy())
+    made = exp.TryCast if safe else exp.Cast
+    wanted = to.this
+    asked = wanted in NUMBERS or wanted in TEXTS or wanted in TIMES or wanted in _OTHERS
+    kind = type_of(sql(value.copy())) if asked else ""
+    number = kind.startswith(FRACTIONS) or kind in _INTEGERS
+    if wanted in TEXTS:
+        return as_text(value, type_of)
+    if wanted in TIMES and number:
+        return made(this=made_of(value, 1, type_of, strict=True), to=to.copy())
+    if kind.startswith("TIMESTAMP") and wanted in NUMBERS:
+        if wanted in INTEGERS:
+            value = floor_seconds(value)
+        else:
+            decimal = wanted == exp.DataType.Type.DECIMAL
+            value = exact_seconds(value) if decimal else call("EPOCH", value.copy())
+    elif wanted in INTEGERS and kind.startswith(FRACTIONS):
+        value = call("TRUNC", value.copy())
+    elif is_text(kind) and wanted in NUMBERS:
+        value = call("px_whole" if wanted in INTEGERS else "px_fraction", value.copy())
+    elif is_text(kind) and wanted == exp.DataType.Type.BOOLEAN:
+        value = call("TRIM", value.copy())
+    elif is_text(kind) and wanted == exp.DataType.Type.DATE:
+        value = call("px_day", value.copy())
+    elif kind == "DOUBLE" and wanted == exp.DataType.Type.FLOAT:
+        beyond = exp.GTE(this=call("ABS", value.copy()), expression=exp.Literal.number(_LARGEST_FLOAT))
+        finite = exp.and_(beyond, call("ISFINITE", value.copy()))
+        infinite = cast(
+            exp.Mul(this=call("SIGN", value.copy()), expression=cast(exp.Literal.string("inf"), "FLOAT")), "FLOAT"
+        )
+        return when(finite, infinite, made(this=value.copy(), to=to.copy()))
+    elif kind.startswith(_FLOATS) and wanted == exp.DataType.Type.DECIMAL:
+        return when(call("ISFINITE", value.copy()), made(this=value.copy(), to=to.copy()), None)
+    return made(this=value.copy(), to=to.copy())
 
 
 def _positive_only(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
-    number = node.expression if isinstance(node, exp.Log) and node.expression else node.this
-    return _when(exp.GT(this=_paren(number), expression=exp.Literal.number(0)), node.copy(), None)
+    zero = exp.Literal.number(0)
+    numbers = [node.this, *([node.expression] if isinstance(node, exp.Log) and node.expression else [])]
+    return when(exp.and_(*(exp.GT(this=paren(n), expression=zero.copy()) for n in numbers)), node.copy(), None)
 
 
 def _nan_if(outside: Callable[[exp.Expr], exp.Expr]) -> Rule:
     def rule(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
-        return _when(outside(node.this), _cast(exp.Literal.string("NaN"), "DOUBLE"), node.copy())
+        return when(outside(node.this), cast(exp.Literal.string("NaN"), "DOUBLE"), node.copy())
 
     return rule
 
 
 def _negative(x: exp.Expr) -> exp.Expr:
-    return exp.LT(this=_paren(x), expression=exp.Literal.number(0))
+    return exp.LT(this=paren(x), expression=exp.Literal.number(0))
 
 
 def _beyond_one(x: exp.Expr) -> exp.Expr:
-    return exp.GT(this=_call("ABS", x.copy()), expression=exp.Literal.number(1))
+    return exp.GT(this=call("ABS", cast(x.copy(), "DOUBLE")), expression=exp.Literal.number(1))
 
 
-def _as(kind: str) -> Rule:
-    return lambda node, type_of: _cast(node.copy(), kind)
+def _sign(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    value = cast(node.this.copy(), "DOUBLE")
+    return when(call("ISNAN", value.copy()), value.copy(), cast(call("SIGN", value), "DOUBLE"))
 
 
-def _sunday_is_one(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
-    return exp.Paren(this=exp.Add(this=node.copy(), expression=exp.Literal.number(1)))
+def _is_nan(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    return exp.Coalesce(this=call("ISNAN", cast(node.this.copy(), "DOUBLE")), expressions=[exp.false()])
 
 
-def _floor_seconds(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
-    return _cast(_call("FLOOR", _call("EPOCH", node.this.copy())), "BIGINT")
+def _to_whole(name: str) -> Rule:
+    """Up or down to a whole number, which is a BIGINT of a float or double; NaN becomes 0."""
+
+    def rule(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+        if node.args.get("decimals") is not None or node.args.get("to") is not None:
+            raise ExpressionError(f"{name.lower()} takes 1 argument: a number of digits can't be given here")
+        found = call(name, node.this.copy())
+        if not type_of(sql(node.this.copy())).startswith(_FLOATS):
+            return found
+        return when(call("ISNAN", node.this.copy()), cast(exp.Literal.number(0), "BIGINT"), cast(found, "BIGINT"))
+
+    return rule
 
 
-def _floor_millis(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
-    """Milliseconds, downwards before 1970 too, in integers: a double can't hold all microseconds."""
-    micros, thousand = _call("EPOCH_US", node.this.copy()), exp.Literal.number(1000)
-    below = exp.Paren(this=exp.Mod(this=micros, expression=thousand))
-    above = exp.Paren(this=exp.Mod(this=exp.Paren(this=exp.Add(this=below, expression=thousand)), expression=thousand))
-    return exp.Paren(this=exp.IntDiv(this=exp.Paren(this=exp.Sub(this=micros, expression=above)), expression=thousand))
+def _round(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    """Halves away from zero, of the number as it is written: 1.005 is 1.01 with two digits."""
+    digits = node.args.get("decimals")
+    kind = type_of(sql(node.this.copy())) if digits is not None else ""
+    if not kind.startswith(_FLOATS):
+        return node
+    found = call("px_round", node.this.copy(), digits.copy() if digits is not None else 0)
+    return cast(found, "FLOAT") if kind.startswith("FLOAT") else found
 
 
-def _monday_is_zero(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
-    day = _call("ISODOW", _cast(node.expressions[0].copy(), "DATE"))
-    return exp.Paren(this=exp.Sub(this=day, expression=exp.Literal.number(1)))
+def _bit_count(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    """Of 64 bits, whatever the type."""
+    return cast(call("BIT_COUNT", cast(node.this.copy(), "BIGINT")), "INTEGER")
 
 
 def _is_null(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
-    return exp.Paren(this=exp.Is(this=_paren(node.expressions[0]), expression=exp.Null()))
+    return exp.Paren(this=exp.Is(this=paren(node.expressions[0]), expression=exp.Null()))
 
 
 def _is_not_null(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     return exp.Paren(this=exp.Not(this=_is_null(node, type_of)))
 
 
-def _from_epoch(per_second: int) -> Rule:
-    def rule(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
-        factor = exp.Literal.number(1_000_000 // per_second)
-        micros = exp.Mul(this=_paren(node.expressions[0]), expression=factor)
-        return _call("MAKE_TIMESTAMP", _cast(micros, "BIGINT"))
+def _element(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    """`v[0]` is the first element of a list, `m['a']` the value of a key, null if there is none."""
+    (index,) = node.expressions
+    kind = type_of(sql(node.this.copy()))
+    if kind.startswith("MAP("):
+        return call("MAP_EXTRACT_VALUE", node.this.copy(), index.copy())
+    if kind.endswith("]"):
+        return call("px_element", node.this.copy(), index.copy())
+    if kind.startswith("STRUCT(") and isinstance(index, exp.Literal) and index.is_string:
+        return call("STRUCT_EXTRACT", node.this.copy(), index.copy())
+    raise ExpressionError(f"[...] takes an element of a list, or the value of a key of a map; got {kind.lower()}")
 
-    return rule
+
+def _size(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    (value,) = node.expressions
+    kind = type_of(sql(value.copy()))
+    if not (kind.startswith("MAP(") or kind.endswith("]")):
+        raise ExpressionError(f"size takes a list or a map; got {kind.lower()}")
+    return cast(call("CARDINALITY" if kind.startswith("MAP(") else "LEN", value.copy()), "INTEGER")
 
 
-def _same(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
-    return node
+def _contains(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    values, value = node.expressions
+    if not type_of(sql(values.copy())).endswith("]"):
+        raise ExpressionError("array_contains takes a list and a value")
+    return call("px_contains", values.copy(), value.copy())
 
 
 RULES: Mapping[type[exp.Expr], Rule] = {
+    exp.Add: _add,
+    exp.Sub: _add,
     exp.Div: _div,
     exp.IntDiv: _int_div,
     exp.Mod: _mod,
     exp.Cast: _cast_as_spark,
     exp.TryCast: _cast_as_spark,
+    exp.Bracket: _element,
+    exp.Ceil: _to_whole("CEIL"),
+    exp.Floor: _to_whole("FLOOR"),
+    exp.Round: _round,
     exp.Ln: _positive_only,
     exp.Log: _positive_only,
     exp.Sqrt: _nan_if(_negative),
     exp.Asin: _nan_if(_beyond_one),
     exp.Acos: _nan_if(_beyond_one),
-    exp.Sign: _as("DOUBLE"),
-    exp.DayOfWeek: _sunday_is_one,
-    exp.UnixSeconds: _floor_seconds,
-    exp.UnixMillis: _floor_millis,
-    exp.TsOrDsAdd: _as("DATE"),
-    exp.AddMonths: _as("DATE"),
+    exp.Sign: _sign,
+    exp.IsNan: _is_nan,
+    exp.BitwiseCount: _bit_count,
+    **TEXT_RULES,
+    **TIME_RULES,
 }
 
+DECIMAL_RULES: Mapping[type[exp.Expr], Rule] = {exp.Mul: _mul}
 NARROW_RULES: Mapping[type[exp.Expr], Rule] = {exp.Add: _with_ints, exp.Sub: _with_ints, exp.Mul: _with_ints}
 
 CALLS: Mapping[str, Rule] = {
     "isnull": _is_null,
     "isnotnull": _is_not_null,
-    "weekday": _monday_is_zero,
-    "make_date": _same,
-    "timestamp_seconds": _from_epoch(1),
-    "timestamp_millis": _from_epoch(1_000),
-    "timestamp_micros": _from_epoch(1_000_000),
+    "size": _size,
+    "array_contains": _contains,
+    **TIME_CALLS,
 }

@@ -19,7 +19,9 @@ from sqlglot.errors import ParseError, SqlglotError
 
 from panes.errors import ExpressionError
 from panes.plan.dialect import ALLOWED_NODES, PLAIN_CALLS, SCALAR_FUNCTIONS, PanesSQL
-from panes.plan.hints import did_you_mean, position
+from panes.plan.habits import OVER, bare_in_python, in_python
+from panes.plan.hints import check_no_columns, did_you_mean, is_spark_column, position, spark_text
+from panes.plan.limits import too_long
 from panes.plan.trees import copied
 from panes.plan.writing import writer
 
@@ -105,7 +107,8 @@ class Scope:
         found = self._find(parts[0])
         if found is None:
             what = f"there is no column {'.'.join(parts)!r}"
-            raise ExpressionError(f"{what} {position(text, start_of(column))}{did_you_mean(parts[0], self.names)}")
+            hint = bare_in_python(parts[0]) or did_you_mean(parts[0], self.names)
+            raise ExpressionError(f"{what} {position(text, start_of(column))}{hint}")
         return found
 
     def _find(self, name: str) -> str | None:
@@ -124,6 +127,10 @@ class Scope:
 def parse(text: str) -> exp.Expr:
     """Parse SQL text into a tree of the caller's own; it is not checked yet."""
     if not isinstance(text, str):
+        if is_spark_column(text):
+            likely = spark_text(text)
+            perhaps = f", here perhaps {likely!r}" if likely else ""
+            raise ExpressionError(f"an expression must be SQL text{perhaps}; got a Column of Spark")
         raise ExpressionError(f"an expression must be SQL text; got {text!r}")
     return copied(_parsed(text))
 
@@ -133,6 +140,7 @@ def parse_order(text: str) -> tuple[exp.Expr, str]:
 
     Without a word on nulls they are the smallest values, as in Spark.
     """
+    check_no_columns("order_by", [text])
     if not isinstance(text, str):
         raise ExpressionError(f"what to order by must be SQL text; got {text!r}")
     ordered = _parsed(text, exp.Ordered)
@@ -165,6 +173,8 @@ def check_nodes(tree: exp.Expr, text: str) -> None:
             _check_call(node, text)
         elif type(node) not in ALLOWED_NODES or (isinstance(node, exp.In) and not node.expressions):
             raise ExpressionError(f"{_describe(node)} can't be used here, {position(text, start_of(node))}")
+        elif (problem := too_long(node)) is not None:
+            raise ExpressionError(f"{problem}, {position(text, start_of(node))}")
 
 
 @lru_cache(maxsize=4096)
@@ -198,17 +208,17 @@ def _check_call(node: exp.Anonymous, text: str) -> None:
     where = position(text, start_of(node))
     if is_aggregate(name):
         raise ExpressionError(f"{name} is an aggregate and can't be used in an expression over single rows, {where}")
-    raise ExpressionError(f"there is no function {name!r} {where}{did_you_mean(name, SCALAR_FUNCTIONS)}")
+    hint = in_python(name) or did_you_mean(name, SCALAR_FUNCTIONS)
+    raise ExpressionError(f"there is no function {name!r} {where}{hint}")
 
 
 def _describe(node: exp.Expr) -> str:
     if isinstance(node, exp.Subquery | exp.Select | exp.Exists | exp.In):
         return "a subquery"
     if isinstance(node, exp.Window):
-        return "OVER (the windows of the query take its place)"
+        return f"OVER ({OVER})"
     names: dict[type[exp.Expr], str] = {
         exp.Star: "*",
-        exp.Bracket: "an element of a list or map",
         exp.Distinct: "DISTINCT",
         exp.Filter: "FILTER (WHERE ...)",
         exp.Where: "WHERE",

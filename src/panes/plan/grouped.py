@@ -9,7 +9,7 @@ from sqlglot import exp
 from panes.aggregates.base import Aggregate
 from panes.errors import ExpressionError
 from panes.plan.aggregation import AggregateCompiler, is_aggregate_call
-from panes.plan.expressions import Expression, column_node, start_of
+from panes.plan.expressions import Expression, check_nodes, column_node, start_of
 from panes.plan.hints import position
 from panes.plan.names import Names
 from panes.plan.trees import bare, copied
@@ -38,6 +38,11 @@ class GroupCompiler(AggregateCompiler):
         """The distinct arguments of aggregates."""
         return list(self._inputs.values())
 
+    @property
+    def conditions(self) -> list[Expression]:
+        """The distinct conditions in FILTER clauses."""
+        return list(self._conditions.values())
+
     def split(self, tree: exp.Expr, text: str) -> exp.Expr:
         """The tree over columns of groups, aggregates and windows."""
         self._text = text
@@ -51,6 +56,8 @@ class GroupCompiler(AggregateCompiler):
                 child.replace(self._call(child))
             elif (group := self._group_of(child)) is not None:
                 child.replace(column_node(group))
+            elif isinstance(child, exp.Window):
+                check_nodes(child, self._text)  # what is in it would be blamed first
             elif isinstance(child, exp.Column):
                 where = position(self._text, start_of(child))
                 raise ExpressionError(

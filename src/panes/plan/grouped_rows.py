@@ -3,15 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
-from panes.aggregates.base import Aggregate
+from panes.aggregates.base import Aggregate, BoundAggregate, Inputs
+from panes.aggregates.columns import column_from_arrow
+from panes.aggregates.segments import offsets_of
 from panes.errors import QueryError
 from panes.plan.aggregate_sql import aggregate_sql
 from panes.plan.compiled import column_id, prepare
 from panes.plan.expressions import Expression
-from panes.plan.tagged import WINDOWS, Layout
+from panes.plan.tagged import GROUPS, WINDOWS, First, Layout
+
+
+@dataclass(frozen=True)
+class Collected:
+    """An aggregate that DuckDB does not have: it lists the rows of each group, and the aggregate is computed here."""
+
+    bound: BoundAggregate
+    types: tuple[pa.DataType, ...]
+
+    def __call__(self, rows: pa.ChunkedArray) -> pa.Array:
+        lists = pa.concat_arrays(rows.chunks) if rows.num_chunks else pa.array([], rows.type)
+        offsets = offsets_of(lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False))
+        flat = lists.flatten()
+        columns = [flat.field(f"c{j}") for j in range(len(self.types))]
+        columns = [column if column.type == type else column.cast(type) for column, type in zip(columns, self.types)]
+        order = np.arange(len(flat))
+        inputs = Inputs(tuple(column_from_arrow(column) for column in columns), order, order, len(flat))
+        return self.bound.lower(self.bound.lift(inputs, offsets))
 
 
 class GroupLayout(Layout):
@@ -42,10 +64,20 @@ class GroupLayout(Layout):
         order = ", ".join(f"{place} NULLS LAST" for place in places)
         fields = [pa.field(f"panes.g{i}", kind) for i, (_, kind) in enumerate(keys)]
         found = []
+        collected = {}
         for i, (aggregate, texts) in enumerate(aggregates):
             types = [values[t][1] for t in texts]
-            fields.append(pa.field(f"panes.a{i}", aggregate.bind(types).out_type))
-            found.append(aggregate_sql(aggregate, [names[t] for t in texts], types, order))
+            bound = aggregate.bind(types)
+            fields.append(pa.field(f"panes.a{i}", bound.out_type))
+            sql = aggregate_sql(aggregate, [names[t] for t in texts], types, order)
+            if sql is None:
+                if pa.types.is_duration(bound.out_type):
+                    rule = "durations are not there in relations and joins, only in agg()"
+                    raise QueryError(f"{aggregate!r} gives a duration; {rule}")
+                collected[column_id(f"panes.a{i}")] = Collected(bound, tuple(types))
+                row = ", ".join(f"c{j} := {names[t]}" for j, t in enumerate(texts))
+                sql = f"list(struct_pack({row}) ORDER BY {order})"
+            found.append(sql)
         super().__init__((pa.schema(fields),), windows)
         self.base = rows
         self.described = tuple(repr(aggregate) for aggregate, _ in aggregates)
@@ -66,4 +98,6 @@ class GroupLayout(Layout):
             none = f"SELECT {outputs} FROM ({inner} LIMIT 0)"
             missing = f"SELECT p AS w0, 0 AS i0, n.* FROM {WINDOWS}, ({none}) AS n WHERE p NOT IN (SELECT w0 FROM g)"
             text = f"WITH g AS MATERIALIZED ({text}) SELECT * FROM g UNION ALL {missing}"
-        self.source = f"({text}) AS panes_groups"
+        self.source = f"({text}) AS {GROUPS}"
+        if collected:
+            self.first, self.source = First(text, collected), GROUPS

@@ -1,9 +1,14 @@
-"""Hints for messages: the name the user probably meant, and where in a text something is."""
+"""Hints for messages: the name the user probably meant, where in a text something is, and what to write here instead
+of a method that frames of pandas, Polars and Spark have."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from panes.errors import NoSuchMethod, QueryError
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -22,3 +27,111 @@ def position(text: str, start: int | None) -> str:
     """Where in `text` an error is: `"at character 5 of 'a + foo(b)'"`."""
     shown = text if len(text) <= 120 else text[:117] + "..."
     return f"in {shown!r}" if start is None else f"at character {start + 1} of {shown!r}"
+
+
+def _each(names: str, hint: str) -> dict[str, str]:
+    return dict.fromkeys(names.split(), hint)
+
+
+_SINK = "to_spark().writeStream, or rows() to go through results as they come"
+#: Habits from elsewhere: a method that is not here, and what to write.
+STREAM_HABITS: Mapping[str, str] = {
+    **_each("filter query loc", 'where("price > 10")'),
+    **_each("groupBy groupby group_by keyBy partitionBy partition_by", 'key_by("symbol"), or key= of pn.stream'),
+    **_each("withWatermark with_watermark", 'pn.stream(..., watermark="10 s"), or with_time(..., watermark="10 s")'),
+    **_each("withColumn with_column assign mutate selectExpr", 'with_columns(value="price * qty"), or select(...)'),
+    **_each("agg sum mean avg min max count", 'window(pn.tumbling("1 min")).agg(total="sum(price)")'),
+    **_each(
+        "resample rolling group_by_dynamic windowed tumble", 'window(pn.tumbling("1 min")) or window(pn.sliding(...))'
+    ),
+    **_each(
+        "orderBy order_by sort_values", "sort(...) within a window of rows, or order_by(...) on the results of a query"
+    ),
+    **_each("join merge_asof", 'pn.join(left, right, window=..., using="id"), or match(...) row by row'),
+    **_each("merge union unionAll unionByName concat", "pn.merge(stream, other)"),
+    **_each("dropDuplicates drop_duplicates distinct unique", "dedupe(...)"),
+    **_each("toPandas to_df df", "to_pandas()"),
+    **_each("collect show head take limit tail first", "rows() one by one, or to_arrow() for all of them"),
+    **_each("writeStream write start foreachBatch", _SINK),
+}
+WINDOWED_HABITS: Mapping[str, str] = {
+    **_each(
+        "to_pandas to_arrow to_polars rows collect show toPandas", 'agg(total="sum(price)") first, then to_pandas()'
+    ),
+    **_each("to_spark operator explain plot", 'agg(total="sum(price)") first: only then there is a query'),
+    **_each("where filter query", "where(...) before window(...) for rows, or after agg(...) for results"),
+    **_each("groupBy groupby group_by", 'key_by("symbol") before window(...)'),
+    **_each("withWatermark with_watermark", 'pn.stream(..., watermark="10 s")'),
+    **_each("select with_columns", "select(...) before window(...), or after agg(...) for results"),
+    **_each("sum mean avg min max count aggregate apply reduce", 'agg(total="sum(price)", n="count(*)")'),
+    **_each("join", 'pn.join(left, right, window=..., using="id")'),
+}
+QUERY_HABITS: Mapping[str, str] = {
+    **_each("filter having query loc", 'where("total > 100") for results, or where(...) of the stream for rows'),
+    **_each("groupBy groupby group_by key_by keyBy", 'key_by("symbol") of the stream, before window(...)'),
+    **_each("withWatermark with_watermark", 'pn.stream(..., watermark="10 s")'),
+    **_each("withColumn with_columns with_column assign mutate", 'select("total", "n", mean="total / n")'),
+    **_each("agg window", "stream() for windows over the results: query.stream().window(...).agg(...)"),
+    **_each("orderBy sort sort_values", 'order_by("total DESC")'),
+    **_each("join merge union", "stream() of both, then pn.join(...) or pn.merge(...)"),
+    **_each("toPandas to_df df", "to_pandas()"),
+    **_each("collect show head take limit tail first", "rows() one by one, or to_arrow() for all of them"),
+    **_each("push advance finish snapshot", "operator(), and push to that"),
+    **_each("writeStream write start foreachBatch", _SINK),
+}
+
+
+class Hinted:
+    """What is not there says what to write instead. To `hasattr`, it is not there."""
+
+    _habits: ClassVar[Mapping[str, str]] = {}
+    _called: ClassVar[str] = ""
+
+    if not TYPE_CHECKING:  # type checkers shall see what is there, and nothing else
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):  # asked by libraries, copy and pickle, never by people
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+            hint = self._habits.get(name)
+            if hint is not None:
+                raise NoSuchMethod(f"{self._called} has no {name!r}: write {hint}")
+            near = did_you_mean(name, [n for n in dir(type(self)) if not n.startswith("_")])
+            raise NoSuchMethod(f"{self._called} has no {name!r}{near}")
+
+
+def is_spark_column(value: Any) -> bool:
+    """Whether this is an expression of PySpark, which Panes does not read."""
+    kind = type(value)
+    return kind.__name__ == "Column" and kind.__module__.startswith("pyspark.sql")
+
+
+#: An operator printed as a function, as Spark Connect and Spark 4 do: `>(v, 1)`, `and(a, b)`.
+_OPERATOR_CALL = re.compile(r"[-+*/%<>=!&|^~]\(|\b(and|or)\(", re.IGNORECASE)
+
+
+def spark_text(column: Any) -> str:
+    """An expression of PySpark as it prints, if that is SQL; else nothing."""
+    text = str(column).removeprefix("Column<'").removesuffix("'>")
+    return "" if _OPERATOR_CALL.search(text) else text
+
+
+def check_no_columns(call: str, given: Iterable[Any], instead: str | None = None) -> None:
+    """Refuse expressions of PySpark where `call` takes names or windows, before anything compares or hashes them."""
+    for value in given:
+        if is_spark_column(value):
+            text = spark_text(value)
+            write = instead or ("write it as SQL text" + (f": {call}({text!r})" if text else ""))
+            raise QueryError(f"{call}: {value} is a Column of Spark; {write}")
+
+
+def check_outputs(outputs: Mapping[str, Any]) -> None:
+    """Refuse what other libraries take for aggregates, and say how it is written here."""
+    for name, given in outputs.items():
+        if is_spark_column(given):
+            text, _, alias = spark_text(given).partition(" AS ")
+            own = alias or (name if name != str(given) else "total")
+            write = f": agg({own}={text!r})" if text else ""
+            raise QueryError(f"agg: {given} is a Column of Spark; write it as SQL text{write}")
+        if isinstance(given, dict):
+            pairs = ", ".join(f'{k}="{v}({k})"' for k, v in list(given.items())[:3])
+            raise QueryError(f"agg: name each output and write it as SQL text, not as a dict: agg({pairs})")

@@ -16,6 +16,7 @@ from sqlglot import exp
 from panes.errors import ExpressionError, QueryError
 from panes.plan.expressions import Scope, column_node
 from panes.plan.hints import did_you_mean
+from panes.plan.merging import most_kept
 from panes.plan.names import Given, Names, Side, inside
 from panes.plan.query import StreamPlan
 from panes.plan.relation_query import SIDE, JoinClause
@@ -71,6 +72,7 @@ def stream_of_sides(streams: Sequence[StreamPlan], sides: Sequence[Side]) -> tup
         keys=keys,
         watermark=_watermark(streams, domain),
         lateness=max(lateness) if lateness else None,
+        keep_late=most_kept(streams),
     )
     taggings = []
     for i, stream in enumerate(streams):
@@ -190,9 +192,13 @@ class Joins:
         merged: dict[str, exp.Expr] = {}
         before = replace(names, sides=names.sides[:side])
         for name in clause.using:
-            left = self._before(before, name)
+            key = next((k for k in self._keys if k.lower() == name.lower()), None)
+            # a key is a column of the window, which is not there when its rows are joined: that of a side is
+            left = self._before(before, name) if key is None else column_node(inside(names.sides[0].alias, key))
             right = names.tree(exp.column(name, table=names.sides[side].alias))[0]
             pairs.append(exp.EQ(this=exp.Paren(this=left.copy()), expression=right.copy()))
+            if key is not None:
+                continue  # it is one column already
             either = exp.Coalesce(this=left.copy(), expressions=[right.copy()])
             merged[name] = {"right": right, "full": either}.get(clause.how, left)
         on = pairs[0] if len(pairs) == 1 else exp.and_(*pairs)

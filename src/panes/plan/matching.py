@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from panes.errors import DataError, ExpressionError, QueryError
+from panes.errors import DataError, ExpressionError, QueryError, calling
 from panes.operators.clauses import Clause
-from panes.operators.join import JOIN, SIDES, JoinMachine, JoinSpec, SideSpec
+from panes.operators.join import JOIN, SIDES, JoinMachine, JoinSpec, SideSpec, looked_up
 from panes.operators.windows import in_ticks
 from panes.plan.clauses import Reader
 from panes.plan.expressions import Expression, Scope, column_node
@@ -43,6 +43,7 @@ class Asked:
     outer: str
     entries: Given | Sequence[Given] | Mapping[str, Given]
     names: tuple[str, str]
+    ties: str = "arrival"
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class _Parts:
 
 
 def plan_match(streams: Sequence[StreamPlan], windows: Sequence[Clause], asked: Asked) -> OperatorPlan:
-    parameters = {"match": asked.on, "how": asked.how, "outer": asked.outer}
+    parameters = {"match": asked.on, "how": asked.how, "outer": asked.outer, "ties": asked.ties}
     use = checked_use(JOIN, dict(zip(SIDES, streams)), dict(zip(SIDES, windows)), parameters)
     domain, time_type = common_time(streams)
     sides = tuple(Side.of(stream, name) for stream, name in zip(streams, asked.names))
@@ -79,6 +80,13 @@ def plan_match(streams: Sequence[StreamPlan], windows: Sequence[Clause], asked: 
     outputs += [_alone(stream, port) for stream, port in zip(streams, ports)]
     text = f"Join, {asked.how}, of {windows[0]} and {windows[1]} where {parts.text(asked.on)}"
     computed = {"match": parts.text(asked.on), "how": asked.how, "outer": asked.outer}
+    first = None
+    if asked.ties != "arrival":
+        kept = looked_up(use.windows)
+        assert kept is not None
+        first = kept if asked.ties == "include" else 1 - kept
+        text += f", ties {asked.ties}d"
+        computed["ties"] = asked.ties
     computed |= {name: e.text for name, e in entries.items()}
     return OperatorPlan(
         use,
@@ -87,6 +95,7 @@ def plan_match(streams: Sequence[StreamPlan], windows: Sequence[Clause], asked: 
         tuple(outputs),
         text,
         identity_of(use, streams, computed),
+        first,
     )
 
 
@@ -292,9 +301,14 @@ class _Both:
         ]
         return np.array([self._called(one, other) for one, other in zip(*rows)], bool)
 
+    @property
+    def user_code(self) -> str:
+        return "operator 'Join': match"
+
     def _called(self, left: dict[str, Any], right: dict[str, Any]) -> bool:
         assert self._function is not None
-        found = self._function(left, right)
+        with calling(self, getattr(self._function, "__name__", "on"), (left, right)):
+            found = self._function(left, right)
         if found is None or isinstance(found, bool | np.bool_):
             return bool(found)
         raise DataError(

@@ -45,8 +45,15 @@ def merge_plans(plans: Sequence[StreamPlan]) -> tuple[StreamPlan, tuple[str, ...
         shown=tuple(schema.names),
         watermark=_watermark([p.watermark for p in plans]),
         lateness=max((p.lateness for p in plans if p.lateness is not None), default=None),
+        keep_late=most_kept(plans),
     )
     return merged, names
+
+
+def most_kept(plans: Sequence[StreamPlan]) -> int | None:
+    """As many late rows as any of the streams wants to be held."""
+    wanted = [p.keep_late for p in plans]
+    return None if None in wanted else max(n for n in wanted if n is not None)
 
 
 def _same_columns(one: pa.Schema, other: pa.Schema, number: int) -> None:

@@ -1,7 +1,8 @@
 """The names that expressions over the rows of a window may use: columns of each side, and of the window itself.
 
 A relation has one side; a join has several, each with an alias. Inside, a column of a join is named
-`alias__column` (Spark would take a dot for a struct), whatever it is called in the text.
+`alias__column` (Spark would take a dot for a struct), whatever it is called in the text. Columns of windows
+(`window_start`, ...) are meant by their bare name; a column of the rows with such a name needs the alias.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from panes.errors import ExpressionError, QueryError
+from panes.plan.aggregation import is_aggregate_call
 from panes.plan.expressions import Expression, Scope, column_node, columns_of, parse, start_of, text_of
 from panes.plan.hints import did_you_mean, position
 from panes.plan.query import StreamPlan
@@ -40,6 +42,11 @@ class Side:
         return cls(alias, pa.schema([pa.field(name, types[name]) for name in names]), stream.columns)
 
 
+def of_row(name: str) -> str:
+    """The name inside of a column of a row that is called as one of windows is."""
+    return inside("row", name)
+
+
 def inside(alias: str | None, name: str) -> str:
     """The name of a column of a join inside."""
     return f"{alias}__{name}"
@@ -55,7 +62,14 @@ class Names:
 
     def inner(self, side: int, name: str) -> str:
         """The name of a column inside."""
-        return name if len(self.sides) == 1 else inside(self.sides[side].alias, name)
+        if len(self.sides) > 1:
+            return inside(self.sides[side].alias, name)
+        return of_row(name) if name in RESERVED and name in self.windows.names else name
+
+    def _of_windows(self, name: str) -> str | None:
+        """The column of windows that a bare name means: these come before columns of the rows."""
+        bounds = [n for n in self.window_schema.names if n in RESERVED]
+        return name if name in bounds else None if name in self.scope.names else _find(name, bounds)
 
     def side_schema(self, side: int) -> pa.Schema:
         return pa.schema([pa.field(self.inner(side, f.name), f.type) for f in self.sides[side].schema])
@@ -113,15 +127,21 @@ class Names:
     def _inside(self, column: exp.Column, text: str) -> exp.Expr:
         """A column reference with its name inside; parts after the column go into its structs."""
         parts = [part.name for part in column.parts]
-        of_rows = len(self.sides) == 1 or parts[0] not in self.window_schema.names  # those of a row come first
-        if len(parts) == 1 and parts[0] in self.scope.names and of_rows:
+        window = self._of_windows(parts[0]) if len(parts) == 1 else None
+        if window is not None and _is_aggregated(column):
+            # what is aggregated are rows: a column of theirs is meant, if there is one
+            window = None if any(_find(parts[0], side.schema.names) for side in self.sides) else window
+        if window is not None:
+            return column_node(window)
+        if len(parts) == 1 and parts[0] in self.scope.names and parts[0] not in RESERVED:
             return column
         side = self._side(parts[0]) if len(parts) > 1 else None
         if side is not None:
             name, rest = self._column(side, parts[1], column, text), parts[2:]
             found: exp.Expr = column_node(self.inner(side, name))
         elif len(self.sides) == 1:
-            return column
+            own = parts[0] in self.sides[0].schema.names
+            return column_node(self.inner(0, parts[0])) if own and len(parts) == 1 else column
         else:
             found, rest = self._unqualified(parts[0], column, text), parts[1:]
         if "start" in column.this.meta:
@@ -141,11 +161,8 @@ class Names:
             raise ExpressionError(f"the column {name!r} is ambiguous {where}: write {choices}")
         if holders:
             return column_node(self.inner(*holders[0]))
-        window = _find(name, self.window_schema.names)
-        if window is None:
-            known = [n for side in self.sides for n in side.schema.names]
-            raise ExpressionError(f"there is no column {name!r} {where}{did_you_mean(name, dict.fromkeys(known))}")
-        return column_node(window)
+        known = [n for side in self.sides for n in side.schema.names]
+        raise ExpressionError(f"there is no column {name!r} {where}{did_you_mean(name, dict.fromkeys(known))}")
 
     def _side(self, alias: str) -> int | None:
         aliases = [side.alias.lower() if side.alias else None for side in self.sides]
@@ -182,19 +199,26 @@ class Names:
             for name in self.sides[s].shown:
                 if alias is None and _find(name, self.merged) is not None:
                     continue
-                clash = alias is None and counts[name.lower()] > 1
+                clash = alias is None and (counts[name.lower()] > 1 or (len(self.sides) > 1 and name in RESERVED))
                 yield (f"{self.sides[s].alias}_{name}" if clash else name), self.scope.named(self.inner(s, name))
 
     def bare_name(self, column: exp.Column, text: str) -> str | None:
         """What a column, by its name inside, is called in its own side; None if it is a field of one."""
         name = self.scope.resolve(column.copy(), text).column
-        if name is None or len(self.sides) == 1:
+        if name is None:
             return name
         for s, side in enumerate(self.sides):
             for own in side.schema.names:
                 if self.inner(s, own) == name:
                     return own
         return name
+
+
+def _is_aggregated(column: exp.Expr) -> bool:
+    node = column.parent
+    while node is not None and not is_aggregate_call(node):
+        node = node.parent
+    return node is not None
 
 
 def _find(name: str, names: object) -> str | None:

@@ -57,6 +57,8 @@ class OperatorPlan:
     outputs: tuple[Output, ...]
     text: str
     identity: Mapping[str, Any]
+    #: the port whose rows come first among those of the same time; None: in the order of the ports
+    first: int | None = None
 
 
 def plan_aggregate(

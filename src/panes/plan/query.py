@@ -17,14 +17,17 @@ from panes.aggregates.base import Aggregate
 from panes.errors import QueryError
 from panes.plan.aggregation import Aggregation, compile_aggregates
 from panes.plan.batches import conform
+from panes.plan.column_names import check_name
 from panes.plan.expressions import Scope
 from panes.plan.scalars import Scalars
 from panes.plan.steps import RESERVED, Shape, Step, apply_steps
+from panes.plan.total import never_fail
+from panes.slicing.ledger import KEEP_LATE
 from panes.slicing.result_schema import schema_at_first
 from panes.slicing.rows.measures import measure_dtype
 from panes.slicing.spec import OperatorSpec
 from panes.units import TimeDomain
-from panes.windows.base import Bound, Machine, Window
+from panes.windows.base import Bound, LookBack, Machine, Window
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,8 @@ class StreamPlan:
     keys: tuple[str, ...] = ()
     watermark: int | str | None = None  # ticks, "manual", or None: declared in order
     lateness: int | None = None
+    #: how many rows that no result uses are held by operators that users have; None: all
+    keep_late: int | None = KEEP_LATE
     where: tuple[Condition, ...] = ()
     #: the columns that were selected, in order; None: all that can be named
     shown: tuple[str, ...] | None = None
@@ -93,11 +98,19 @@ class QueryPlan:
         """What the query gives, after all steps."""
         return self.steps[-1].after if self.steps else self.given
 
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """What is computed per window, by the names that users know."""
+        names = tuple(self.aggregation.outputs)
+        for step in self.steps:
+            names = step.computed(names)
+        return names
+
     def then(self, step: Step) -> QueryPlan:
         """The same query with one more step."""
         return replace(self, steps=(*self.steps, step))
 
-    def operator_spec(self, *, store: str = "auto") -> OperatorSpec:
+    def operator_spec(self, *, store: str = "auto", keep_late: int | None = None) -> OperatorSpec:
         """What `slicing` builds an operator from."""
         stream = self.stream
         return OperatorSpec(
@@ -112,10 +125,21 @@ class QueryPlan:
             watermark=stream.watermark,
             lateness=stream.lateness,
             emit_empty=self.emit_empty,
+            keep_late=keep_late,
             store=store,
             finalize=None if self.aggregation.direct and not self.steps else self._finish,
+            rows_can_wait=self._rows_can_wait(),
             identity=self.identity,
+            outputs=self.outputs,
         )
+
+    def _rows_can_wait(self) -> bool:
+        """Whether nothing can be wrong with a row that is not seen when it is read."""
+        stream = self.stream
+        conditions = [e for condition in stream.where for e in condition.scalars.wanted.values()]
+        if any(a.bound.may_fail for a in self.aggregation.aggs) or any(b.may_fail for _, b in self.bound):
+            return False
+        return never_fail([*conditions, *self.scalars.wanted.values()], stream.schema)
 
     def _finish(self, table: pa.Table) -> pa.Table:
         """Aggregates to outputs, then the steps."""
@@ -159,12 +183,12 @@ def plan_query(
         if not isinstance(window, Window):
             raise QueryError(f"the window {label!r} must be a window such as pn.tumbling('1 min'); got {window!r}")
         try:
-            bound.append((label, window.bind(stream.domain)))
+            bound.append((label, window.labelled(label, stream.domain)))
             scalars = scalars.including(bound[-1][1].columns)
         except QueryError as error:
             raise type(error)(f"window {label!r}: {error}") from error
     for label, found in bound:
-        if stream.lateness is not None and isinstance(found, Machine) and found.no_lateness:
+        if stream.lateness is not None and isinstance(found, Machine | LookBack) and found.no_lateness:
             raise QueryError(f"window {label!r}: the stream has lateness=, but {found.no_lateness}; leave it out")
         for column in (m.column for m in found.measures if m.column is not None):
             measure_dtype(label, column, scalars.types[column])
@@ -176,6 +200,7 @@ def plan_query(
 def check_names(names: Mapping[str, Any], keys: Sequence[str], where: str) -> None:
     """Refuse output names that a result column has already."""
     for name in names:
+        check_name(name, where)
         if name in RESERVED:
             raise QueryError(f"{where}: {name!r} is a column of every result; choose another name")
         if name in keys:

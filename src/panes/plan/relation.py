@@ -86,6 +86,9 @@ class WindowRelation(Step):
                 out[name] = table.column(name).take(index)
         return pa.table(out)
 
+    def computed(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        return self.outputs
+
     def __str__(self) -> str:
         return f"relation of each window: {self.said}"
 

@@ -6,7 +6,7 @@ Names and types are resolved here, once; only columns that something looks at ar
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import pyarrow as pa
@@ -14,11 +14,12 @@ from sqlglot import exp
 
 from panes.aggregates.rows import CollectRows
 from panes.errors import QueryError
+from panes.plan.aggregation import check_filter
 from panes.plan.clauses import Asked, Entry, Reader, Tree, several
-from panes.plan.expressions import Expression, Scope
+from panes.plan.expressions import Expression, Scope, text_of
 from panes.plan.grouped import GroupCompiler, has_aggregate
 from panes.plan.grouped_rows import GroupLayout
-from panes.plan.names import Given, Names, Side
+from panes.plan.names import Given, Names, Side, of_row
 from panes.plan.query import QueryPlan, StreamPlan, plan_query
 from panes.plan.relation import ROWS, WindowRelation
 from panes.plan.steps import RESERVED
@@ -38,6 +39,13 @@ class JoinClause:
     how: str = "inner"
     on: Given | None = None
     using: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if self.using:
+            return f"{self.how} join using {', '.join(self.using)}"
+        if self.on is None:
+            return "all pairs"
+        return f"{self.how} join on {self.on if isinstance(self.on, str) else text_of(self.on)}"
 
 
 class Joins(Protocol):
@@ -77,6 +85,11 @@ def plan_relation(
 ) -> QueryPlan:
     """The rows of each window of a stream as a relation."""
     side = Side.of(stream, alias)
+    alike = {of_row(name): stream.scope.named(name) for name in side.schema.names if name in RESERVED}
+    if alike:
+        scope = stream.scope
+        visible = None if scope.visible is None else (*scope.visible, *alike)
+        stream = replace(stream, scope=replace(scope, derived={**scope.derived, **alike}, visible=visible))
     return plan_sides(stream, windows, asked, (side,), _Alone(), emit_empty=emit_empty)
 
 
@@ -96,12 +109,11 @@ def plan_sides(
     probe = plan_query(stream, windows, {ROWS: CollectRows((stream.time,))}, emit_empty=emit_empty)
     of_window = pa.schema([f for f in probe.given.schema if f.name != ROWS])
     names, joined = joins(Names(sides, of_window))
-    met = [f"{j.how.lower()} join on {j.on.text}" if j.on else "all pairs" for j in joined]
-    told = "".join(f"{how}; " for how in met)
+    told = "".join(f"{clause}; " for clause in joins.clauses)
     resolved = _Resolved(names, asked, joined)
     columns = [tuple(n for n in names.side_schema(s).names if n in resolved.used) for s in range(len(sides))]
     if len(sides) == 1 and not columns[0]:
-        columns = [(stream.time,)]  # rows must be there to be counted
+        columns = [(names.inner(0, stream.time),)]  # rows must be there to be counted
     collected = [*([SIDE] if len(sides) > 1 else []), *(n for side in columns for n in side)]
     plan = plan_query(stream, windows, {ROWS: CollectRows(tuple(collected))}, emit_empty=emit_empty)
     schema = names.scope.schema
@@ -153,6 +165,8 @@ class _Resolved:
         _check_condition(rows, self._where, "where")
         if self._groups is None:
             return self._statement(rows, self._where, ())
+        for condition in self._groups.conditions:
+            check_filter(condition.text, rows.compile(condition)[1])
         layout = GroupLayout(
             rows,
             self._groups.groups,

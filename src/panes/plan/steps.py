@@ -17,9 +17,10 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from panes.errors import ExpressionError, QueryError
+from panes.plan.column_names import check_name
 from panes.plan.duckdb_session import connection
 from panes.plan.expressions import Expression, Scope, parse_order
-from panes.plan.hints import did_you_mean
+from panes.plan.hints import check_no_columns, did_you_mean
 from panes.plan.scalars import Scalars
 
 #: Columns of every result, which keys and outputs can't be named.
@@ -72,6 +73,10 @@ class Step(ABC):
     def apply(self, table: pa.Table) -> pa.Table:
         """The step, done to some results."""
 
+    def computed(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """What is computed per window, by name, where it was `names` before this step."""
+        return names
+
     def passing(self, before: Shape, column: str) -> Step:
         """The same step where the results have one more column, which is to be there afterwards too."""
         return replace(self, before=before)
@@ -110,6 +115,7 @@ class Select(Step):
     def of(cls, before: Shape, columns: Sequence[str], expressions: Mapping[str, str]) -> Select:
         if not columns and not expressions:
             raise QueryError("select() needs at least one column")
+        check_no_columns("select", columns)
         for name in columns:
             if name not in before.names:
                 raise QueryError(f"select: there is no column {name!r}{did_you_mean(name, before.names)}")
@@ -119,6 +125,7 @@ class Select(Step):
         scope = Scope(before.schema)
         wanted = {name: scope.named(name) for name in columns}
         for name, text in expressions.items():
+            check_name(name, "select")
             wanted[name] = _resolved(scope, text, f"select: {name}={text!r}")
         return cls(before, Scalars(scope, wanted))
 

@@ -11,6 +11,7 @@ from panes.errors import QueryError
 from panes.plan.expressions import Scope
 from panes.plan.hints import did_you_mean
 from panes.plan.query import RESERVED, StreamPlan
+from panes.slicing.ledger import KEEP_LATE
 from panes.units import TimeDomain, is_number
 
 Duration = str | dt.timedelta | int | float
@@ -45,6 +46,7 @@ def plan_stream(
     watermark: Duration | None,
     lateness: Duration | None,
     time_unit: str | None,
+    keep_late: int | None = KEEP_LATE,
 ) -> StreamPlan:
     kind = schema.field(time).type
     integer = pa.types.is_integer(kind)
@@ -60,7 +62,14 @@ def plan_stream(
         keys=key_columns(schema, time, key),
         watermark=_bound(watermark, domain),
         lateness=None if lateness is None else _ticks(lateness, domain, "lateness"),
+        keep_late=_kept(keep_late),
     )
+
+
+def _kept(keep_late: int | None) -> int | None:
+    if keep_late is None or (isinstance(keep_late, int) and not isinstance(keep_late, bool) and keep_late >= 0):
+        return keep_late
+    raise QueryError(f"keep_late must be a number of rows, or None for all of them; got {keep_late!r}")
 
 
 def key_columns(schema: pa.Schema, time: str, key: str | Sequence[str] | None) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ SQL over generated names, and computes nothing that is a plain column: those are
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +21,9 @@ from panes.plan.duckdb_session import duckdb_errors, reason, run
 from panes.plan.expressions import Expression
 
 Array = np.ndarray
-#: The table of the windows, in SQL.
+#: The table of the windows, and that of groups where these are made beforehand, in SQL.
 WINDOWS = "panes_windows"
+GROUPS = "panes_groups"
 
 
 @dataclass(frozen=True)
@@ -50,11 +51,26 @@ class Joined:
     on: Expression | None = None
 
 
+@dataclass(frozen=True)
+class First:
+    """A statement that makes the table `GROUPS`, and what some of its columns are turned into."""
+
+    sql: str
+    columns: Mapping[str, Callable[[pa.ChunkedArray], pa.Array]]
+
+    def run(self, tables: Mapping[str, pa.Table]) -> pa.Table:
+        given = run(self.sql, tables)
+        made = {n: self.columns[n](c) if n in self.columns else c for n, c in zip(given.column_names, given.columns)}
+        return pa.table(made)
+
+
 class Layout:
     """The columns of each side and of the windows (names differ throughout), and how sides are joined."""
 
     #: what aggregates are computed on the way, for messages
     described: tuple[str, ...] = ()
+    #: what makes the rows, if that takes a statement of its own
+    first: First | None = None
 
     def __init__(self, sides: Sequence[pa.Schema], windows: pa.Schema, joins: Sequence[Joined] = ()) -> None:
         self.sides = tuple(sides)
@@ -167,7 +183,10 @@ class Statement:
         if self.sql is None:
             return Chunk(tables.numbers[0], tuple(self._taken(tables, e, None, None) for e in self.wanted))
         try:
-            given = run(self.sql, self._named(tables))
+            named = self._named(tables)
+            if self.layout.first is not None:
+                named[GROUPS] = self.layout.first.run(named)
+            given = run(self.sql, named)
         except duckdb_errors() as error:
             raise self._failed(error) from error
         return self._chunk(tables, given)
@@ -183,7 +202,7 @@ class Statement:
         of_windows = [n for n in self.layout.windows.names if n in self._used]
         of_windows += [n for n in base.windows.names if n in used and n not in of_windows]
         columns = {column_id(n): tables.windows.column(n) for n in of_windows}
-        if WINDOWS in (self.sql or ""):
+        if any(WINDOWS in text for text in (self.sql or "", self.layout.first.sql if self.layout.first else "")):
             named[WINDOWS] = pa.table({**columns, "p": pa.array(np.arange(tables.windows.num_rows))})
         return named
 
@@ -211,4 +230,7 @@ class Statement:
         ]
         texts = [e.text for e in (*conditions, *self.wanted) if e.column is None]
         shown = "; ".join((*self.layout.described, *texts))
+        if len(self.layout.sides) > 1:
+            for name in (n for side in self.layout.sides for n in side.names):
+                shown = shown.replace(name, name.replace("__", ".", 1))
         return DataError(f"the rows of a window can't be computed ({shown}): {reason(error)}")

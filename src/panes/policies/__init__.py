@@ -26,7 +26,7 @@ from panes.policies.specs import (
     total,
     tumble,
 )
-from panes.policies.user import TIME, ActiveEviction, ActiveTrigger, Eviction, Trigger
+from panes.policies.user import TIME, ActiveEviction, ActiveTrigger, Eviction, Tick, Trigger
 
 __all__ = [
     "TIME",
@@ -38,6 +38,7 @@ __all__ = [
     "LiveResult",
     "LiveWindow",
     "SystemClock",
+    "Tick",
     "Trigger",
     "active",
     "all_of",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from typing import TYPE_CHECKING
 
@@ -52,10 +52,22 @@ class Adaptive(Running):
     def needed(self, slots: int) -> Array:
         return self.running.needed(slots)
 
+    def reached(self, slots: int) -> Array:
+        return self.running.reached(slots)
+
     def select(self, slots: Array) -> Adaptive:
         part = copy(self)
         part.running = self.running.select(slots)
         return part
+
+    def saved(self, slots: Array | None) -> Callable[[], None]:
+        running, left, inner = self.running, self.left, self.running.saved(slots)
+
+        def put_back() -> None:
+            self.running, self.left = running, left
+            inner()
+
+        return put_back
 
     def put(self, slots: Array, part: Running) -> None:
         assert isinstance(part, Adaptive)
@@ -83,3 +95,7 @@ class Adaptive(Running):
     @property
     def plan(self) -> str:
         return self.running.plan
+
+    @property
+    def ends_in_rows(self) -> bool:
+        return self.running.ends_in_rows

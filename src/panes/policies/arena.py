@@ -6,6 +6,9 @@ half of them are such. A place is an index; `Arena.compact` says how places move
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 Array = np.ndarray
@@ -62,24 +65,37 @@ class Arena:
         n, left = self.size, int(np.count_nonzero(kept))
         moved = np.where(kept, np.cumsum(kept) - 1, -1)
         follows = self.follows[:n][kept]
-        for column in (self.slots, self.positions):
-            column[:left] = column[:n][kept]
-        for table in (self.ticks, self.cols):
-            table[:, :left] = table[:, :n][:, kept]
+        self._hold(kept, left)
         self.follows[:left] = np.where(follows >= 0, moved[follows], -1) if n else follows
-        self.size = left
         return moved
+
+    def _hold(self, places: Any, size: int) -> None:
+        """Only these places stay, in arrays of their own: a call that fails goes back to the old ones."""
+        n, room = self.size, len(self.slots)
+        ticks, cols, slots, positions = self.ticks, self.cols, self.slots, self.positions
+        self.ticks, self.cols = np.empty((len(ticks), room), np.int64), np.empty((len(cols), room), np.float64)
+        self.slots, self.positions, self.follows = (np.empty(room, np.int64) for _ in range(3))
+        self.ticks[:, :size], self.cols[:, :size] = ticks[:, :n][:, places], cols[:, :n][:, places]
+        self.slots[:size], self.positions[:size] = slots[:n][places], positions[:n][places]
+        self.size = size
 
     def keep_from(self, first: int) -> None:
         """Keep the rows from a place on; all places move down by it."""
         n, left = self.size, self.size - first
-        for column in (self.slots, self.positions):
-            column[:left] = column[first:n].copy()
-        for table in (self.ticks, self.cols):
-            table[:, :left] = table[:, first:n].copy()
         follows = self.follows[first:n] - first
+        self._hold(slice(first, None), left)
         self.follows[:left] = np.where(follows >= 0, follows, -1)
-        self.size = left
+
+    def saved(self) -> Callable[[], None]:
+        """What puts everything back as it is now. Rows are only added behind those there are, and followed."""
+        size, arrays = self.size, (self.ticks, self.cols, self.slots, self.positions, self.follows)
+
+        def put_back() -> None:
+            self.size, (self.ticks, self.cols, self.slots, self.positions, self.follows) = size, arrays
+            follows = self.follows[:size]
+            follows[follows >= size] = -1
+
+        return put_back
 
     def copy(self) -> Arena:
         """The rows there are, in an arena of their own."""

@@ -1,42 +1,58 @@
-"""Policies whose windows are known in advance, and where slices must be cut for them (SPEC P-58..P-61).
+"""Policies whose windows are known in advance, and where slices must be cut for them (SPEC P-58..P-61, K-17).
 
 A set of policies is deterministic if it is known at each row whether the row will be the first of a later window or is
-the end of one: count with count, or time with time on one scale. Then slices run from border to border, and rows need
-not be kept. In flow resolved policies; out flows a test of borders.
+the end of one: count with count, time with time on one scale, or users' own that declare it. Then slices run from
+border to border, and rows need not be kept. In flow resolved policies; out flows a test of borders.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from panes.errors import QueryError, calling
 from panes.policies.specs import Count, Time
+from panes.policies.user import BY_ROWS, BY_TIME, Eviction, Trigger
 from panes.windows.base import ALWAYS, Array, KeyRuns
 
 if TYPE_CHECKING:
     from panes.policies.policy import PolicyMachine
 
+#: how many windows are walked to find one that begins after a row
+_WALK = 100_000
 
-@dataclass(frozen=True)
-class Borders:
-    """Windows end at `first`, `first + slide`, ... on one scale and reach `size` back."""
+
+class KnownBorders(ABC):
+    """Where windows end and begin, on one scale: positions of rows in their key, or event time."""
 
     by_time: bool
-    first: int
-    slide: int
-    size: int
     #: no window ends after this, if the end of the stream is known beforehand
-    last: int | None = None
+    last: int | None
+    #: who says so, if it is users' code
+    declared: str | None = None
 
+    @abstractmethod
     def next_trigger(self, previous: int) -> int:
         """The first end after `previous` (SPEC P-58)."""
-        return self.first if previous < self.first else previous + self.slide - (previous - self.first) % self.slide
 
+    @abstractmethod
     def lower_border(self, upper: int) -> int:
         """Where the window that ends at `upper` begins; on rows nothing lies before 0."""
-        return upper - self.size if self.by_time else max(0, upper - self.size)
+
+    @abstractmethod
+    def between(self, before: int, now: int) -> bool:
+        """Whether a border lies after `before` and up to `now`: a row at `now` then begins a new slice."""
+
+    @abstractmethod
+    def cuts(self, rows: KeyRuns, last_time: Array, origin: Array) -> Array:
+        """The rows of a batch before which a border lies.
+
+        Per key, `last_time` is the time of the row before its first one here, `origin` the position of the first ever.
+        """
 
     def is_border(self, at: int) -> bool:
         """Whether a window begins or ends at `at` (SPEC P-59, algorithm 1)."""
@@ -52,24 +68,58 @@ class Borders:
                 return True
         return False
 
+    def is_skipped(self, at: int) -> bool:
+        """Whether no window holds `at` (SPEC P-64, algorithm 2)."""
+        return self.lower_border(self.next_trigger(at)) > at
+
+
+@dataclass(frozen=True)
+class Borders(KnownBorders):
+    """Windows end at `first`, `first + slide`, ... on one scale and reach `size` back."""
+
+    by_time: bool
+    first: int
+    slide: int
+    size: int
+    last: int | None = None
+
+    def next_trigger(self, previous: int) -> int:
+        return self.first if previous < self.first else previous + self.slide - (previous - self.first) % self.slide
+
+    def lower_border(self, upper: int) -> int:
+        return upper - self.size if self.by_time else max(0, upper - self.size)
+
     def between(self, before: int, now: int) -> bool:
-        """Whether a border lies after `before` and up to `now`: a row at `now` then begins a new slice."""
         return any(self._steps(before, shift) != self._steps(now, shift) for shift in (0, self.size))
 
     def _steps(self, at: int, shift: int) -> int:
         step = max((at + shift - self.first) // self.slide, -1)
         return step if self.last is None else min(step, (self.last - self.first) // self.slide)
 
-    def is_skipped(self, at: int) -> bool:
-        """Whether no window holds `at` (SPEC P-64, algorithm 2)."""
-        return self.lower_border(self.next_trigger(at)) > at
+    def _grids(self) -> tuple[int, int]:
+        """Where ends, and where beginnings, begin; both go on in steps of `slide`."""
+        return self.first, self.first - self.size
+
+    def _cuts_of_one(self, rows: KeyRuns, last_time: int, start: int) -> Array:
+        """`cuts` for one key, whose first row here is number `start`: borders are looked up, not rows."""
+        n, new = len(rows), start == 0 or last_time == ALWAYS
+        found = [np.zeros(int(new), np.int64)]
+        for grid in self._grids():
+            if self.by_time:
+                first, high = int(rows.times[0]), int(rows.times[-1])
+                # of all borders since the row before, the last will do
+                low = max((first if new else last_time) + 1, first - self.slide + 1)
+            else:
+                low, high = start, start + n - 1
+            low = max(low, grid)
+            at = np.arange(low + (grid - low) % self.slide, high + 1, self.slide)
+            found.append(rows.times.searchsorted(at) if self.by_time else at - start)
+        return np.concatenate(found)
 
     def cuts(self, rows: KeyRuns, last_time: Array, origin: Array) -> Array:
-        """The rows of a batch before which a border lies.
-
-        Per key, `last_time` is the time of the row before its first one here, `origin` the position of the first ever.
-        """
         heads = rows.offsets[:-1]
+        if len(heads) == 1 and (not self.by_time or rows.times[-1] - rows.times[0] < self.slide * len(rows)):
+            return self._cuts_of_one(rows, int(last_time[0]), int(rows.first_pos[0] - origin[0]))
         if not self.by_time:
             at = rows.positions() - origin.repeat(np.diff(rows.offsets))
             past_end = (at >= self.first) & ((at - self.first) % self.slide == 0)
@@ -85,11 +135,102 @@ class Borders:
         return np.flatnonzero(new)
 
 
-def borders_of(machine: PolicyMachine) -> Borders | None:
+@dataclass(frozen=True)
+class DeclaredBorders(KnownBorders):
+    """Borders of which at least one side is said by a user's policy; what it says is checked."""
+
+    by_time: bool
+    ends: Callable[[int], int]
+    begins: Callable[[int], int]
+    declared: str | None
+    last: int | None = None
+
+    @property
+    def user_code(self) -> str:
+        return str(self.declared)
+
+    def next_trigger(self, previous: int) -> int:
+        with calling(self, "next_trigger", (previous,)):
+            end = self.ends(previous)
+        if not _whole(end) or end <= previous:
+            raise QueryError(f"{self.declared}: next_trigger({previous}) returned {end!r}: it must be a later integer")
+        return int(end)
+
+    def lower_border(self, upper: int) -> int:
+        with calling(self, "lower_border", (upper,)):
+            begin = self.begins(upper)
+        if not _whole(begin) or begin >= upper:
+            raise QueryError(f"{self.declared}: lower_border({upper}) returned {begin!r}: it must be an integer before")
+        return int(begin) if self.by_time else max(0, int(begin))
+
+    def between(self, before: int, now: int) -> bool:
+        return any(before < at <= now for at in self._after(before, now))
+
+    def _after(self, before: int, now: int) -> Iterator[int]:
+        """Ends and beginnings of the windows that end after `before`, up to one that begins after `now`."""
+        up, low = before, before
+        for _ in range(_WALK):
+            up = self.next_trigger(up)
+            if low > now or (self.last is not None and up > self.last):
+                return
+            low = self.lower_border(up)
+            yield up
+            yield low
+        raise QueryError(
+            f"{self.declared}: of {_WALK} windows that end after {before} none begins after {now}: lower_border must "
+            "grow with what it is given"
+        )
+
+    def cuts(self, rows: KeyRuns, last_time: Array, origin: Array) -> Array:
+        heads = rows.offsets[:-1]
+        at = rows.times if self.by_time else rows.positions() - origin.repeat(np.diff(rows.offsets))
+        before = np.empty(len(rows), np.int64)
+        before[1:] = at[:-1]
+        before[heads] = np.where(last_time == ALWAYS, ALWAYS, last_time if self.by_time else at[heads] - 1)
+        pairs = enumerate(zip(before.tolist(), at.tolist()))
+        found = [i for i, (one, two) in pairs if one == ALWAYS or (two > one and self.between(one, two))]
+        return np.array(found, np.int64)
+
+
+def borders_of(machine: PolicyMachine) -> KnownBorders | None:
     """The borders of a deterministic set of policies; None if it is not one."""
     if machine.central or len(machine.trigger) != 1 or len(machine.evict) != 1:
         return None
-    return borders(machine.trigger[0], machine.evict[0])
+    trigger, evict = machine.trigger[0], machine.evict[0]
+    if isinstance(trigger, Trigger) or isinstance(evict, Eviction):
+        return declared_borders(trigger, evict)
+    return borders(trigger, evict)
+
+
+def declared_borders(trigger: Any, evict: Any) -> DeclaredBorders | None:
+    """The borders where users' policies declare them, alone or beside a built-in one on the same scale."""
+    scales = [_scale(trigger, Trigger), _scale(evict, Eviction)]
+    if None in scales or scales[0] != scales[1]:
+        return None
+    by_time = scales[0] == BY_TIME
+    alone = Time(1, 0, 0) if by_time else Count(1)
+    ends, begins = getattr(trigger, "next_trigger", None), getattr(evict, "lower_border", None)
+    if ends is None:
+        known = borders(trigger, alone)
+        ends = None if known is None else known.next_trigger
+    if begins is None:
+        known = borders(alone, evict)
+        begins = None if known is None else known.lower_border
+    if ends is None or begins is None:
+        return None
+    said = ", ".join(repr(p) for p in (trigger, evict) if isinstance(p, Trigger | Eviction))
+    return DeclaredBorders(by_time, ends, begins, said)
+
+
+def _scale(policy: Any, of_users: type) -> str | None:
+    """What a policy counts in, if it knows its borders."""
+    if isinstance(policy, of_users):
+        return policy.scale  # type: ignore[attr-defined]
+    return BY_ROWS if isinstance(policy, Count) else BY_TIME if isinstance(policy, Time) else None
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def borders(trigger: object, evict: object) -> Borders | None:

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from panes.policies.borders import Borders, borders_of
+from panes.errors import QueryError
+from panes.policies.borders import KnownBorders, borders_of
 from panes.policies.specs import Active, Tumble
 
 if TYPE_CHECKING:
@@ -43,13 +45,22 @@ def choose(machine: PolicyMachine, *, reduces: bool, granularity: int | None = N
     tumbling = (isinstance(p.eviction if isinstance(p, Active) else p, Tumble) for p in machine.evict)
     if not machine.central_evict and all(tumbling):
         return "tumbling"
-    # the window at the end of the stream may begin between two borders, and then needs rows
-    if not machine.end and borders_of(machine) is not None:
+    if borders_of(machine) is not None:
         return "borders"
     return "none" if granularity is None else "granular"
 
 
-class ItemBuffer:
+class _Buffer:
+    def value(self) -> Any:
+        """The value of the rows held, of which there are some."""
+        raise NotImplementedError
+
+    def final(self) -> Any:
+        """The same at the end of the stream."""
+        return self.value()
+
+
+class ItemBuffer(_Buffer):
     """All rows, reduced when a result is due; without a reduce function, the rows themselves."""
 
     def __init__(self, costs: Costs, reduce: Reduce | None) -> None:
@@ -71,7 +82,7 @@ class ItemBuffer:
         return fold(self.reduce, self.items)
 
 
-class TumblingBuffer:
+class TumblingBuffer(_Buffer):
     """One running value (SPEC P-57): rows leave all at once."""
 
     def __init__(self, costs: Costs, reduce: Reduce) -> None:
@@ -92,11 +103,15 @@ class TumblingBuffer:
         return self.running
 
 
-class BorderBuffer:
-    """A partial from border to border (SPEC P-60); rows that no window holds are only counted (SPEC P-64)."""
+class BorderBuffer(_Buffer):
+    """A partial from border to border (SPEC P-60); rows that no window holds are only counted (SPEC P-64).
 
-    def __init__(self, costs: Costs, reduce: Reduce, borders: Borders) -> None:
+    `end`: the window at the end of the stream may begin between two borders, so rows are kept for it, too.
+    """
+
+    def __init__(self, costs: Costs, reduce: Reduce, borders: KnownBorders, *, end: bool) -> None:
         self.costs, self.reduce, self.borders = costs, reduce, borders
+        self.items: deque[Any] | None = deque() if end else None
         self.entries: deque[list[Any]] = deque()  # [rows, value], or [rows] where rows were skipped
         self.gone = 0  # rows that have left the first entry, which left with the first of them
         self.last: Any = None
@@ -106,20 +121,24 @@ class BorderBuffer:
         at = time if self.borders.by_time else position
         starts = not self.entries or self.borders.between(self.last, at)
         self.last = at
+        if self.items is not None:
+            self.items.append(value)
         if self.borders.is_skipped(at):
             self.entries.append([1])
         elif starts or len(self.entries[-1]) == 1:
             self.entries.append([1, value])
             self.held += 1
-            self.costs.holds(self.held)
         else:
             entry = self.entries[-1]
             entry[0] += 1
             entry[1] = self.reduce(entry[1], value)
             self.costs.reduce_before += 1
+        self.costs.holds(self.held + len(self.items or ()))
 
     def delete(self, n: int) -> None:
         self.gone += n
+        for _ in range(n if self.items is not None else 0):
+            self.items.popleft()  # type: ignore[union-attr]
         while self.entries and self.gone:
             first = self.entries[0]
             if len(first) == 2 and first[1] is not _GONE:
@@ -131,12 +150,25 @@ class BorderBuffer:
             self.entries.popleft()
 
     def value(self) -> Any:
+        if self.borders.declared and self.gone and len(self.entries[0]) == 2:
+            raise QueryError(f"{self.borders.declared}: a window begins at a row that is no border as it declares them")
         values = [e[1] for e in self.entries if len(e) == 2 and e[1] is not _GONE]
         self.costs.reduce_at_end += len(values) - 1
         return fold(self.reduce, values)
 
+    def final(self) -> Any:
+        assert self.items is not None
+        values: list[Any] = []
+        items, gone = iter(self.items), self.gone
+        for entry in self.entries:
+            rows = list(islice(items, entry[0] - gone))
+            values += [entry[1]] if len(entry) == 2 and entry[1] is not _GONE else rows
+            gone = 0
+        self.costs.reduce_at_end += len(values) - 1
+        return fold(self.reduce, values)
 
-class GranularBuffer:
+
+class GranularBuffer(_Buffer):
     """All rows, and partials of `granularity` rows each (SPEC P-63): for policies that say nothing in advance."""
 
     def __init__(self, costs: Costs, reduce: Reduce, granularity: int) -> None:
@@ -206,4 +238,5 @@ def buffer(
         return GranularBuffer(costs, reduce, granularity)
     borders = borders_of(machine)
     assert borders is not None
-    return BorderBuffer(costs, reduce, replace(borders, last=last))
+    known: Any = replace(borders, last=last)  # type: ignore[type-var]
+    return BorderBuffer(costs, reduce, known, end=machine.end)

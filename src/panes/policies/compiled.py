@@ -6,7 +6,7 @@ where slices must be cut: at the edges of windows found, and before every row th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from panes.errors import DataError
-from panes.policies import compiled_state
+from panes.policies import compiled_state, specs
 from panes.policies.arena import Arena
 from panes.policies.cuts import PLANS, Cutter
 from panes.policies.program import COUNT, HEAD, SEEN, TAIL, TAIL_AT, Columns, level, matches
@@ -45,15 +45,15 @@ class Compiled(Running):
         several = both or len(_leaves(machine.evict)) > 1
         self.own = level(
             machine.trigger, machine.evict, self.columns, several=several or bool(machine.central_evict),
-            ordered=_threads(machine.trigger),
+            by_clock=_threads(machine.trigger),
         )  # fmt: skip
         self.centre = level(
             machine.central_trigger, machine.central_evict, self.columns,
-            several=both or len(_leaves(machine.central_evict)) > 1, ordered=_threads(machine.central_trigger),
+            several=both or len(_leaves(machine.central_evict)) > 1, by_clock=_threads(machine.central_trigger),
         )  # fmt: skip
         self.central = machine.central
         self.pair = None if general else pair_of(machine)
-        self.by_clock = self.own.ordered or self.centre.ordered
+        self.by_clock = self.own.by_clock or self.centre.by_clock
         #: an eviction compares rows that are held, so they are kept
         self.keeps = self.own.evictions.keeps_rows or bool(machine.central_evict)
         self.cutter = Cutter(machine, reduces=reduces)
@@ -73,6 +73,10 @@ class Compiled(Running):
     def plan(self) -> str:
         return PLANS[self.cutter.plan]
 
+    @property
+    def ends_in_rows(self) -> bool:
+        return self.cutter.ends_in_rows
+
     # --- rows ---
 
     def take(self, rows: KeyRuns) -> Scanned:
@@ -88,7 +92,7 @@ class Compiled(Running):
             out = self._take_keys(rows, ticks, cols, empty, meta)
         self._out = out
         if meta[_WRONG] >= 0:
-            raise self._too_many(int(rows.times.max()))
+            raise self.machine.too_many(int(rows.times.max()))
         closed = _closed(out[: meta[_FOUND]])
         cuts = self.cutter.cuts(rows, closed, empty, self.states[rows.slots, HEAD], self.notes[rows.slots])
         self.notes[rows.slots, 0] = rows.times[rows.offsets[1:] - 1]
@@ -108,7 +112,7 @@ class Compiled(Running):
         run: Any = simple_kernels.run_pair
         out = run(
             pair.trigger, pair.every, pair.evict, pair.size, pair.word, pair.place, self.states, ticks[0], follows,
-            rows.slots, rows.offsets, base, self._out, meta,
+            rows.slots, rows.offsets, base, self._out, meta, specs.MOST_FAKES,
         )  # fmt: skip
         if pair.evict == COUNT:
             held = self.states[rows.slots, TAIL] - self.states[rows.slots, HEAD]
@@ -127,7 +131,7 @@ class Compiled(Running):
         run: Any = evict_kernel.run_evictions
         return run(
             own.evictions.lines, own.evictions.limits, self.keeps, True, rows.slots, rows.offsets, base, self.states,
-            ticks, cols, follows, fired, *fakes.columns(), self._out, meta, *self._stacks,
+            ticks, cols, follows, fired, *fakes.columns(), self._out, meta, specs.MOST_FAKES, *self._stacks,
         )  # fmt: skip
 
     def _take_grouped(self, rows: KeyRuns, ticks: Array, cols: Array, empty: Array, meta: Array) -> Array:
@@ -169,7 +173,7 @@ class Compiled(Running):
         return run(
             centre.lines, centre.limits, self.middle, own.lines, own.limits, own.keeps_rows, with_rows, self.states,
             ticks, cols, follows, slots, positions, owner, base, c_fired, *c_fakes.columns(), fired, *fakes.columns(),
-            self._out, meta, *self._stacks,
+            self._out, meta, specs.MOST_FAKES, *self._stacks,
         )  # fmt: skip
 
     def _keep(self, ticks: Array, cols: Array, owner: Array | int, positions: Array | int) -> int:
@@ -221,20 +225,13 @@ class Compiled(Running):
                 cols[i] = _numbers(name, rows)
         return ticks, cols
 
-    def _too_many(self, time: int) -> DataError:
-        timers = [p for p in self.machine.leaves() if isinstance(p, Time)]
-        return DataError(
-            f"{timers[0]!r}: up to the row at time {time} there would be more than ten million windows, one for each "
-            "border without a row; give start=, a larger size, or an eviction by time"
-        )
-
     # --- time and the end ---
 
     def advance(self, watermark: int) -> Closed:
         if not self.by_clock or not len(self.states):
             return Closed.none()
         meta, arena, nobody = np.array([0, -1]), self.arena, np.zeros(1, bool)
-        if self.centre.ordered:
+        if self.centre.by_clock:
             one, now = np.zeros(1, np.int64), np.full((len(arena.ticks), 1), watermark)
             _, c_fakes = look(
                 self.centre, one, np.array([0, 1]), self.middle, self.middle_floats, now, np.empty((0, 1)), 0,
@@ -257,11 +254,12 @@ class Compiled(Running):
             run: Any = evict_kernel.run_evictions
             out = run(
                 self.own.evictions.lines, self.own.evictions.limits, self.keeps, False, seen, each, 0, self.states,
-                arena.ticks, arena.cols, arena.follows, fired, *fakes.columns(), self._out, meta, *self._stacks,
+                arena.ticks, arena.cols, arena.follows, fired, *fakes.columns(), self._out, meta, specs.MOST_FAKES,
+                *self._stacks,
             )  # fmt: skip
         self._out = out
         if meta[_WRONG] >= 0:
-            raise self._too_many(watermark)
+            raise self.machine.too_many(watermark)
         return _closed(out[: meta[_FOUND]])
 
     def finish(self) -> Closed:
@@ -277,6 +275,12 @@ class Compiled(Running):
         out = np.full(slots, NEVER)
         known = self.states[:slots]
         out[: len(known)] = np.where(known[:, TAIL] < 0, NEVER, known[:, HEAD])
+        return out
+
+    def reached(self, slots: int) -> Array:
+        out = np.full(slots, NEVER)
+        tails = self.states[:slots, TAIL]
+        out[: len(tails)] = np.where(tails < 0, NEVER, tails)
         return out
 
     def _forget(self) -> None:
@@ -311,10 +315,29 @@ class Compiled(Running):
 
     def _move(self, moved: Array) -> None:
         """Places have moved: so do all words that name one. Those of rows that are gone are never followed."""
+        self.states, self.middle = self.states.copy(), self.middle.copy()  # a call that fails goes back to the old ones
         for word in (TAIL_AT, *(w + 1 for w in self.own.own_heads)):
             self.states[:, word] = _moved(self.states[:, word], moved)
         for word in (TAIL_AT, *(w + 1 for w in self.centre.own_heads)):
             self.middle[:, word] = _moved(self.middle[:, word], moved)
+
+    def saved(self, slots: Array | None) -> Callable[[], None]:
+        if slots is None and not self.by_clock:
+            return _nothing
+        arena = self.arena.saved()
+        arrays = self.states, self.floats, self.notes, self.middle, self.middle_floats
+        # central policies, and time, may look at any key
+        some = slice(None) if slots is None or self.central else slots[slots < len(self.states)]
+        rows = [(a, some, a[some].copy()) for a in (self.states, self.floats, self.notes)]
+        rows += [(a, slice(None), a.copy()) for a in (self.middle, self.middle_floats)]
+
+        def put_back() -> None:
+            self.states, self.floats, self.notes, self.middle, self.middle_floats = arrays
+            arena()
+            for array, where, values in rows:
+                array[where] = values
+
+        return put_back
 
     def select(self, slots: Array) -> Compiled:
         self.grow(int(slots.max()) + 1 if len(slots) else 0)
@@ -363,6 +386,10 @@ class Compiled(Running):
     @property
     def nbytes(self) -> int:
         return self.states.nbytes + self.floats.nbytes + self.arena.nbytes
+
+
+def _nothing() -> None:
+    """Nothing is to be put back."""
 
 
 def _closed(found: Array) -> Closed:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from panes.policies.borders import Borders, borders_of
+from panes.policies.borders import KnownBorders, borders_of
 from panes.policies.specs import Active, Tumble
 from panes.windows.base import Array, Closed, KeyRuns
 
@@ -30,10 +30,11 @@ class Cutter:
     def __init__(self, machine: PolicyMachine, *, reduces: bool) -> None:
         evictions = (*machine.evict, *machine.central_evict)
         tumbling = all(isinstance(p.eviction if isinstance(p, Active) else p, Tumble) for p in evictions)
-        # the window at the end of the stream may begin between two borders, and then needs rows
-        known = None if tumbling or machine.end or not reduces else borders_of(machine)
-        self.borders: Borders | None = known
+        known = None if tumbling or not reduces else borders_of(machine)
+        self.borders: KnownBorders | None = known
         self.plan = "tumbling" if tumbling else "rows" if known is None else "borders"
+        #: the window at the end of the stream may begin between two borders
+        self.ends_in_rows = known is not None and machine.end
 
     def cuts(self, rows: KeyRuns, closed: Closed, empty: Array, heads: Array, notes: Array) -> Array:
         """Rows before which slices must end.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from panes.policies.kernels import _distance
+from panes.policies.kernels import _distance, next_run
 from panes.policies.program import (
     CHILDREN,
     COLUMN,
@@ -34,7 +34,6 @@ from panes.policies.program import (
 
 Array = np.ndarray
 MOST = 2**31 - 1
-FAKES = 10_000_000
 
 
 @njit(cache=True)
@@ -42,7 +41,7 @@ def run_evictions(
     lines: Array, limits: Array, keeps: bool, rows: bool, slots: Array, offsets: Array, base: int, states: Array,
     ticks: Array, cols: Array, follows: Array, fired: Array,
     f_row: Array, f_first: Array, f_step: Array, f_count: Array, f_timed: Array,
-    out: Array, meta: Array, stack: Array, asked: Array,
+    out: Array, meta: Array, most: int, stack: Array, asked: Array,
 ) -> Array:  # fmt: skip
     """Windows of rows base..base+n-1, those of slots[g] from offsets[g] on. Without `rows` only fake items come."""
     found, r, sent, runs = 0, 0, 0, len(f_row)
@@ -56,18 +55,17 @@ def run_evictions(
             while True:
                 is_row, now, end, triggered = True, np.int64(0), np.int64(0), True
                 if r < runs and f_row[r] == i:
-                    if head == tail:
+                    next_ = next_run(f_row, f_first, f_count, r, i)
+                    if next_ < 0 or head == tail:
                         while r < runs and f_row[r] == i:
                             r += 1
                     else:
-                        is_row, now = False, f_first[r]
-                        end = now if f_timed[r] else ticks[0, j]
-                        f_first[r] += f_step[r]
-                        f_count[r] -= 1
-                        if f_count[r] == 0:
-                            r += 1
+                        is_row, now = False, f_first[next_]
+                        end = now if f_timed[next_] else ticks[0, j]
+                        f_first[next_] += f_step[next_]
+                        f_count[next_] -= 1
                         sent += 1
-                        if sent > FAKES:
+                        if sent > most:
                             meta[1] = j
                             return out
                 if is_row:
@@ -115,7 +113,7 @@ def run_evictions(
                         if triggered:
                             answer = size
                     elif kind == PUNCT:
-                        if cols[lines[t, COLUMN], j] == 1.0:
+                        if is_row and cols[lines[t, COLUMN], j] == 1.0:
                             answer = size
                     else:
                         at, place, column = states[k, word], states[k, word + 1], lines[t, COLUMN]
@@ -131,7 +129,10 @@ def run_evictions(
                                 if at < tail:
                                     place = follows[place]
                         else:
-                            while at < tail and _distance(kind, lines[t, A], cols, column, place, j) > limits[t]:
+                            while (
+                                is_row and at < tail
+                                and _distance(kind, lines[t, A], cols, column, place, j) > limits[t]
+                            ):  # fmt: skip
                                 answer += 1
                                 at += 1
                                 if at < tail:

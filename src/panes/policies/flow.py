@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from panes.policies.runtimes import RunningEviction, RunningTrigger
+from panes.policies.runtimes import RunningEviction, RunningTrigger, sent_before
 
 #: called with (group, when): the rows that the group holds are a result
 Emit = Callable[["Group", Any], None]
@@ -54,8 +54,8 @@ class Group:
 
     def process_real(self, row: Any, when: Any, *, fired: bool = False) -> None:
         """A row of this key: fake items before it, then trigger, evict, insert. `fired`: the centre has triggered."""
-        for trigger in self.active_triggers:
-            for fake, moment in trigger.before(row):
+        if self.active_triggers:
+            for _, fake, moment in sent_before(row, self.active_triggers):
                 self.process_fake(fake, when if moment is None else moment)
         for trigger in self.triggers:
             if trigger.notify(row):
@@ -126,8 +126,8 @@ class Grouped:
 
     def process_real(self, key: Any, row: Any, when: Any) -> None:
         mine = self.group(key)
-        for trigger in self.active_triggers:
-            for fake, moment in trigger.before(row):
+        if self.active_triggers:
+            for _, fake, moment in sent_before(row, self.active_triggers):
                 self.process_fake(fake, when if moment is None else moment)
         fired = False
         for trigger in self.triggers:

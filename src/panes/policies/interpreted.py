@@ -5,28 +5,29 @@ The same contract as compiled.py. State is the policies themselves, so snapshots
 
 from __future__ import annotations
 
-import pickle
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy, deepcopy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from panes.errors import DataError, QueryError
+from panes.errors import QueryError
+from panes.policies import specs
 from panes.policies.cuts import PLANS, Cutter
 from panes.policies.flow import Group, Grouped
 from panes.policies.runtimes import TimeTrigger, running_evictions, running_trigger, time_triggers
 from panes.policies.specs import Time, leaves
 from panes.policies.user import TIME
+from panes.state import pickles
+from panes.state.checked import demand, numbers, one_row, read_table
 from panes.windows.base import ALWAYS, NEVER, Array, Closed, KeyRuns, Running, Scanned
 
 if TYPE_CHECKING:
     from panes.policies.policy import PolicyMachine
 
-#: fake items that one row may bring about
-_FAKES = 10_000_000
+_STATE = "state" + pickles.PICKLED
 
 
 class Interpreted(Running):
@@ -47,6 +48,7 @@ class Interpreted(Running):
             self._group,
         )
         self._first: dict[int, int] = {}
+        self._until = ALWAYS  # the time that rows, or the clock, have come to
 
     @property
     def groups(self) -> dict[int, Group]:
@@ -64,10 +66,11 @@ class Interpreted(Running):
 
     def _emit(self, group: Group, when: Any) -> None:
         self._found.append((group.key, group.head, group.tail, when))
-        if len(self._found) > _FAKES:
-            raise DataError(f"{self.machine.trigger!r}: the row at {when} brings more than ten million windows")
+        if len(self._found) > specs.MOST_FAKES:
+            raise self.machine.too_many(self._until)
 
     def take(self, rows: KeyRuns) -> Scanned:
+        self._until = int(rows.times.max(initial=ALWAYS))
         columns = {name: rows.columns[name].tolist() for name in self.machine.columns}
         times = rows.times.tolist()
         names = (TIME, *columns)
@@ -171,6 +174,7 @@ class Interpreted(Running):
     def advance(self, watermark: int) -> Closed:
         if not self._thread:
             return Closed.none()
+        self._until = watermark
         if self.machine.central:
             self._by_clock(time_triggers(self.grouped.triggers), watermark, self.grouped.process_fake)
         else:
@@ -188,6 +192,45 @@ class Interpreted(Running):
         for group in self.groups.values():
             out[group.key] = group.head
         return out
+
+    def reached(self, slots: int) -> Array:
+        out = np.full(slots, NEVER)
+        for group in self.groups.values():
+            out[group.key] = group.tail
+        return out
+
+    def saved(self, slots: Array | None) -> Callable[[], None]:
+        grouped, groups = self.grouped, self.groups
+        if slots is None:
+            touched = list(groups) if self._thread else []
+        else:
+            touched = list(groups) if self.machine.central else [s for s in slots.tolist() if s in groups]
+        known = set(groups)
+        states = {s: (groups[s].head, groups[s].tail, pickles.saved(self._policies(groups[s]))) for s in touched}
+        centre = pickles.saved((grouped.triggers, grouped.evictions)) if self.machine.central else None
+        notes, rows, until = {s: self.notes[s] for s in touched}, list(grouped.rows), self._until
+
+        def put_back() -> None:
+            for slot in [s for s in self.notes if s not in known]:
+                groups.pop(slot, None)
+                del self.notes[slot]
+            for slot, (head, tail, policies) in states.items():
+                triggers, evictions = policies()
+                group = Group(slot, triggers, evictions, self._emit)
+                group.head, group.tail = head, tail
+                groups[slot] = group
+            self.notes.update(notes)
+            self._found, self._first, self._until = [], {}, until
+            if centre is not None:
+                grouped.triggers, grouped.evictions = centre()
+                grouped.rows = deque(rows)
+                self._settle()
+
+        return put_back
+
+    @staticmethod
+    def _policies(group: Group) -> tuple[Any, ...]:
+        return group.triggers, group.evictions
 
     def select(self, slots: Array) -> Interpreted:
         part = copy(self)
@@ -230,21 +273,24 @@ class Interpreted(Running):
         if self.machine.central and mine and len(mine) < len(self.groups):
             raise QueryError("central policies have state that belongs to all keys: snapshot all key groups at once")
         grouped = self.grouped
-        centre = pickle.dumps((grouped.triggers, grouped.evictions, list(grouped.rows)))
-        states = [pickle.dumps(self._state(self.groups[s])) for s in mine]
+        centre = pickles.dumps((grouped.triggers, grouped.evictions, list(grouped.rows)))
+        states = [pickles.dumps(self._state(self.groups[s])) for s in mine]
         return {
-            "keys": pa.table({"slot": pa.array(mine, pa.int64()), "state.pickled": pa.array(states, pa.binary())}),
-            "centre": pa.table({"state.pickled": pa.array([centre], pa.binary())}),
+            "keys": pa.table({"slot": pa.array(mine, pa.int64()), _STATE: pa.array(states, pa.binary())}),
+            "centre": pa.table({_STATE: pa.array([centre], pa.binary())}),
         }
 
     def load(self, tables: Mapping[str, pa.Table], slot_map: Array) -> None:
-        keys = tables["keys"]
+        keys = read_table(tables, "keys", {"slot": pa.int64(), _STATE: pa.binary()})
+        centre = one_row(read_table(tables, "centre", {_STATE: pa.binary()}), "centre")
         if not keys.num_rows:
             return
-        for slot, state in zip(keys["slot"].to_pylist(), keys["state.pickled"].to_pylist()):
-            self._adopt(int(slot_map[slot]), pickle.loads(state))
+        what = "the state of a policy of your own"
+        for slot, state in zip(slot_map[numbers(keys, "slot")].tolist(), keys[_STATE].to_pylist()):
+            demand(slot not in self.groups, "the state of one key is there twice")
+            self._adopt(slot, pickles.loads(state, what))
         grouped = self.grouped
-        triggers, evictions, rows = pickle.loads(tables["centre"]["state.pickled"][0].as_py())
+        triggers, evictions, rows = pickles.loads(centre[_STATE], what)
         grouped.triggers, grouped.evictions = triggers, evictions
         grouped.rows.extend((int(slot_map[slot]), position) for slot, position in rows)
         self._settle()
@@ -256,3 +302,11 @@ class Interpreted(Running):
     @property
     def plan(self) -> str:
         return PLANS[self.cutter.plan]
+
+    @property
+    def declares(self) -> str | None:
+        return None if self.cutter.borders is None else self.cutter.borders.declared
+
+    @property
+    def ends_in_rows(self) -> bool:
+        return self.cutter.ends_in_rows

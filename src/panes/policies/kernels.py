@@ -36,8 +36,6 @@ from panes.policies.program import (
 
 Array = np.ndarray
 MOST = 2**31 - 1
-#: fake items that one batch may bring about
-FAKES = 10_000_000
 # what evictions are told of: a row, a fake item with a time, or a row of another key as a fake item
 ROW, FAKE, ROW_AS_FAKE = 0, 1, 2
 # words of `meta`: windows found, row that brought too many fake items (-1: none)
@@ -126,7 +124,7 @@ def ask_evictions(
             if what != ROW or triggered:
                 answer = size
         elif kind == PUNCT:
-            if cols[lines[t, COLUMN], j] == 1.0:
+            if what != FAKE and cols[lines[t, COLUMN], j] == 1.0:  # a time alone matches nothing
                 answer = size
         else:
             # an own queue of rows: position and place of its first one; rows that others removed leave it first
@@ -145,7 +143,7 @@ def ask_evictions(
                         place = place + 1 if contiguous else follows[place]
             else:
                 n = lines[t, A]
-                while at < tail and _distance(kind, n, cols, column, place, j) > limits[t]:
+                while what != FAKE and at < tail and _distance(kind, n, cols, column, place, j) > limits[t]:
                     answer += 1
                     at += 1
                     if at < tail:
@@ -170,6 +168,20 @@ def emit(out: Array, meta: Array, slot: int, lo: int, hi: int, end: int) -> Arra
         out[n, 0], out[n, 1], out[n, 2], out[n, 3] = slot, lo, hi, end
         meta[FOUND] = n + 1
     return out
+
+
+@njit(cache=True)
+def next_run(rows: Array, firsts: Array, counts: Array, r: int, i: int) -> int:
+    """Of the runs from r on that are before row i, the one with the earliest fake item that is left; -1: none is.
+
+    Triggers thus take turns by time (SPEC K-10), and no run is ever written out.
+    """
+    best = -1
+    while r < len(rows) and rows[r] == i:
+        if counts[r] > 0 and (best < 0 or firsts[r] < firsts[best]):
+            best = r
+        r += 1
+    return best
 
 
 @njit(cache=True)
@@ -223,11 +235,12 @@ def run_grouped(
     states: Array, ticks: Array, cols: Array, follows: Array, slots: Array, positions: Array, owner: Array, base: int,
     c_fired: Array, c_row: Array, c_first: Array, c_step: Array, c_count: Array, c_timed: Array,
     fired: Array, f_row: Array, f_first: Array, f_step: Array, f_count: Array, f_timed: Array,
-    out: Array, meta: Array, stack: Array, asked: Array,
+    out: Array, meta: Array, most: int, stack: Array, asked: Array,
 ) -> Array:  # fmt: skip
     """Rows base..base+n-1 in the order in which they came, row i of slot owner[i]. Without `rows` only fake items come.
 
     `c_...` is what central triggers said, the rest what those of the keys did. Evictions of one line are none at all.
+    No more than `most` fake items are sent: meta[WRONG] is then the row before which they were.
     """
     c, f, sent = 0, 0, 0
     own, central = len(e_lines) > 1, len(ce_lines) > 1
@@ -237,15 +250,15 @@ def run_grouped(
         if rows:
             states[k, SEEN] = 1
         while c < len(c_row) and c_row[c] == i:
-            if _none_held(states):
-                c += 1
-                continue
-            border = c_first[c]
-            end = border if c_timed[c] else ticks[0, j]
-            c_first[c] += c_step[c]
-            c_count[c] -= 1
-            if c_count[c] == 0:
-                c += 1
+            at = next_run(c_row, c_first, c_count, c, i)
+            if at < 0 or _none_held(states):
+                while c < len(c_row) and c_row[c] == i:
+                    c += 1
+                break
+            border = c_first[at]
+            end = border if c_timed[at] else ticks[0, j]
+            c_first[at] += c_step[at]
+            c_count[at] -= 1
             if central:
                 n = ask_evictions(
                     ce_lines, ce_limits, centre, 0, ticks, cols, follows, True, j, FAKE, border, True, stack, asked
@@ -257,22 +270,21 @@ def run_grouped(
             if ce_lines[-1, OPTION] == 1:
                 _forward(states, centre, slots, positions, centre[0, TAIL] - centre[0, HEAD])
             sent += 1
-            if sent > FAKES:
+            if sent > most:
                 meta[WRONG] = j
                 return out
         if not rows:
             continue
         end = ticks[0, j]
         while f < len(f_row) and f_row[f] == i:
-            if states[k, HEAD] == states[k, TAIL]:
-                f += 1
-                continue
-            border = f_first[f]
-            f_first[f] += f_step[f]
-            f_count[f] -= 1
-            timed = f_timed[f]
-            if f_count[f] == 0:
-                f += 1
+            at = next_run(f_row, f_first, f_count, f, i)
+            if at < 0 or states[k, HEAD] == states[k, TAIL]:
+                while f < len(f_row) and f_row[f] == i:
+                    f += 1
+                break
+            border, timed = f_first[at], f_timed[at]
+            f_first[at] += f_step[at]
+            f_count[at] -= 1
             if own:
                 n = ask_evictions(
                     e_lines, e_limits, states, k, ticks, cols, follows, False, j, FAKE, border, True, stack, asked
@@ -282,7 +294,7 @@ def run_grouped(
             if e_lines[-1, OPTION] == 1:
                 states[k, HEAD] = states[k, TAIL]
             sent += 1
-            if sent > FAKES:
+            if sent > most:
                 meta[WRONG] = j
                 return out
         triggered = fired[i] or c_fired[i]

@@ -7,6 +7,7 @@ send fake items by a clock between rows. One lock keeps rows and fake items apar
 
 from __future__ import annotations
 
+import heapq
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,6 +17,7 @@ from panes.errors import OperatorClosed, QueryError
 from panes.policies.buffers import Costs, Reduce, buffer, choose
 from panes.policies.clock import Clock, SystemClock, Timer
 from panes.policies.flow import Group, Grouped
+from panes.policies.paths import extractors
 from panes.policies.policy import PolicyWindow
 from panes.policies.runtimes import (
     ManyTriggers,
@@ -26,8 +28,8 @@ from panes.policies.runtimes import (
     running_trigger,
     time_triggers,
 )
-from panes.policies.specs import Time
-from panes.policies.user import TIME, ActiveTrigger
+from panes.policies.specs import Time, Triggers
+from panes.policies.user import TIME, ActiveTrigger, Tick
 from panes.units import TimeDomain
 
 #: The clock counts microseconds, and so do time policies of live windows.
@@ -64,7 +66,8 @@ class LiveWindow:
 
     - `value`: what the functions see of a row: a column, or a function of the row; the whole row unless given.
     - `key`: a column or a function; policies of `pn.policy(trigger=, evict=)` are then kept apart by key.
-    - `time`: a column with the time of each row, in microseconds; without it rows have the time of the clock.
+    - `time`: a column with the time of each row, in microseconds; without it rows have the time of the clock, and
+      borders count from when the window is made, unless a policy says `start=`.
     - `check`: how often threads look at the clock (microseconds); without it just when a border comes.
     - `granularity`: keep partials of so many rows where policies say nothing in advance.
     - `last`: no window ends after this position or time, which spares partials of windows that never end.
@@ -96,7 +99,8 @@ class LiveWindow:
         self.clock: Clock = SystemClock() if clock is None else clock
         self.costs = Costs()
         self.results: list[LiveResult] = []
-        self._machine = policy.bind(DOMAIN)
+        self._policy = policy
+        self._machine = (self._from_now(policy) if time is None else policy).bind(DOMAIN)
         self._reduce, self._group_reduce = reduce, group_reduce
         self._value, self._key, self._time = _getter(value), _getter(key), time
         self._out = self.results.append if emit is None else emit
@@ -108,9 +112,8 @@ class LiveWindow:
         self._check = check
         self._timers: list[Timer] = []
         self._closed = False
-        if time is None:
-            self._machine = self._from_now()
         machine = self._machine
+        self._paths = extractors(machine.columns)
         self._grouped = Grouped(
             [running_trigger(p) for p in machine.central_trigger],
             running_evictions(machine.central_evict, others=bool(machine.evict)),
@@ -120,20 +123,20 @@ class LiveWindow:
         if key is None and not machine.central:
             self._grouped.group(None)
 
-    def _from_now(self) -> Any:
+    def __repr__(self) -> str:
+        return f"<LiveWindow {self._policy!r}: {'closed' if self._closed else f'{len(self.results):,} results kept'}>"
+
+    def _from_now(self, policy: PolicyWindow) -> PolicyWindow:
         """Time triggers without a start begin to count when the window is made."""
         now = self.clock.now()
 
-        def started(policy: Any) -> Any:
-            if isinstance(policy, Time) and policy.on is None and not policy.start:
-                return replace(policy, start=now)
-            nested = getattr(policy, "nested", None)
-            return policy if nested is None else replace(policy, nested=tuple(started(p) for p in nested))
+        def started(each: Any) -> Any:
+            if isinstance(each, Time) and each.on is None and each.start is None:
+                return replace(each, start=now)
+            return replace(each, nested=tuple(map(started, each.nested))) if isinstance(each, Triggers) else each
 
-        sides: dict[str, Any] = {
-            n: tuple(started(p) for p in getattr(self._machine, n)) for n in ("trigger", "central_trigger")
-        }
-        return replace(self._machine, **sides)
+        sides: dict[str, Any] = {n: tuple(map(started, getattr(policy, n))) for n in ("trigger", "central_trigger")}
+        return replace(policy, **sides)
 
     def _new_group(self, key: Any) -> Group:
         machine = self._machine
@@ -142,13 +145,16 @@ class LiveWindow:
             key, triggers, running_evictions(machine.evict, others=bool(machine.central_evict)), self._give
         )
         group.buffer = buffer(self.plan, self.costs, self._reduce, machine, self._granularity, self._last)
-        group.extract = self._value or _itself
+        group.extract = self._value or self._itself
         self._start(triggers, group.process_fake)
         return group
 
+    def _itself(self, row: Any) -> Any:
+        return {name: value for name, value in row.items() if name != TIME and name not in self._paths}
+
     def _give(self, group: Group, when: Any) -> None:
         assert isinstance(group, _LiveGroup)
-        value = group.buffer.value()
+        value = group.buffer.value() if when is not None else group.buffer.final()
         if self._group_reduce is not None:
             value = self._group_reduce(value)
         self._out(LiveResult(group.key, when, value))
@@ -162,6 +168,9 @@ class LiveWindow:
                 raise OperatorClosed("process after close: the stream has ended; make a new window")
             when = self.clock.now() if self._time is None else row[self._time]
             seen = {TIME: when, **row}
+            for column, extract in self._paths.items():
+                if column not in seen:
+                    seen[column] = extract(row)
             key = None if self._key is None else self._key(row)
             self._grouped.process_real(key, seen, when)
 
@@ -182,9 +191,9 @@ class LiveWindow:
 
     def _start(self, triggers: Any, process: Callable[[Any, Any], None]) -> None:
         """Start what active triggers do by the clock."""
-        for timer in time_triggers(triggers):
-            if timer.spec.thread:
-                self._watch(timer, process)
+        timers = [timer for timer in time_triggers(triggers) if timer.spec.thread]
+        if timers:
+            self._watch(timers, process)
         for trigger in _users(triggers):
             assert isinstance(trigger.policy, ActiveTrigger)
             trigger.policy.start(self._sender(process), self.clock)
@@ -192,12 +201,16 @@ class LiveWindow:
     def _sender(self, process: Callable[[Any, Any], None]) -> Callable[[Any], None]:
         def send(fake: Any) -> None:
             with self._lock:
-                if not self._closed:
+                if self._closed:
+                    return
+                if isinstance(fake, Tick):
+                    process(fake.seen, fake.at)
+                else:
                     process(fake, self.clock.now())
 
         return send
 
-    def _watch(self, timer: TimeTrigger, process: Callable[[Any, Any], None]) -> None:
+    def _watch(self, timers: list[TimeTrigger], process: Callable[[Any, Any], None]) -> None:
         """Look at the clock now and then, and send the borders that have passed, each once whoever is first."""
         slot = len(self._timers)
 
@@ -205,14 +218,15 @@ class LiveWindow:
             with self._lock:
                 if self._closed:
                     return
-                for border in timer.until(self.clock.now()):
+                now = self.clock.now()
+                for border in heapq.merge(*(timer.until(now) for timer in timers)):
                     process(border, border)
-                self._timers[slot] = self.clock.call_at(self._next_look(timer), look)
+                self._timers[slot] = self.clock.call_at(self._next_look(timers), look)
 
-        self._timers.append(self.clock.call_at(self._next_look(timer), look))
+        self._timers.append(self.clock.call_at(self._next_look(timers), look))
 
-    def _next_look(self, timer: TimeTrigger) -> int:
-        return timer.border if self._check is None else self.clock.now() + self._check
+    def _next_look(self, timers: list[TimeTrigger]) -> int:
+        return min(timer.border for timer in timers) if self._check is None else self.clock.now() + self._check
 
     @property
     def metrics(self) -> dict[str, Any]:
@@ -224,10 +238,6 @@ def _getter(given: str | Callable[[Any], Any] | None) -> Callable[[Any], Any] | 
     if isinstance(given, str):
         return lambda row: row[given]
     return given
-
-
-def _itself(row: Any) -> Any:
-    return {name: value for name, value in row.items() if name != TIME}
 
 
 def _users(triggers: Any) -> list[UserTrigger]:

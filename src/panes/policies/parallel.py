@@ -17,7 +17,7 @@ from panes.errors import QueryError
 from panes.policies.buffers import Costs, Reduce, fold
 from panes.policies.flow import Group
 from panes.policies.policy import PolicyMachine
-from panes.policies.runtimes import running_evictions, running_trigger
+from panes.policies.runtimes import running_evictions, running_trigger, sent_before
 from panes.policies.specs import Time
 from panes.policies.user import TIME
 
@@ -181,10 +181,12 @@ class TimeShare(Group):
         )
         self.reduce, self.value = reduce, value
         self.rows: deque[Any] = deque()
-        self.answers: list[tuple[Any, Any]] = []
+        #: (border, which of several windows at it) and the partial
+        self.answers: list[tuple[tuple[Any, int], Any]] = []
 
     def _answer(self, group: Group, when: Any) -> None:
-        self.answers.append((when, fold(self.reduce, self.rows)))
+        last, nth = self.answers[-1][0] if self.answers else (None, 0)
+        self.answers.append(((when, nth + 1 if last == when else 0), fold(self.reduce, self.rows)))
 
     def delete(self, n: int) -> None:
         n = min(n, self.size)
@@ -199,9 +201,8 @@ class TimeShare(Group):
     def reach(self, time: int) -> None:
         """The clock of all workers has come to `time`: give what is due, let go what a row of that time would."""
         at = {TIME: time}
-        for trigger in self.active_triggers:
-            for border, when in trigger.before(at):
-                self.process_fake(border, when)
+        for _, border, when in sent_before(at, self.active_triggers):
+            self.process_fake(border, when)
         size, most = self.size, 0
         for eviction in self.active_evictions:
             most = max(most, eviction.notify_fake(time, size))
@@ -227,16 +228,17 @@ def run_by_time(
     for number, row in enumerate(rows):
         shares[number % workers].process_real(row, row[TIME])
         last = row[TIME]
-    gathered: list[dict[Any, list[Any]]] = [{} for _ in range(finals)]
+    gathered: list[dict[tuple[Any, int], list[Any]]] = [{} for _ in range(finals)]
     for share in shares:
         if last is not None:
             share.reach(last)
         if machine.end and share.size:
             share.emit(share, None)
-        for border, partial in share.answers:
-            gathered[0 if border is None else border % finals].setdefault(border, []).append(partial)
-    return [[(border, fold(reduce, final[border])) for border in sorted(final, key=_last_none)] for final in gathered]
+        for place, partial in share.answers:
+            gathered[0 if place[0] is None else place[0] % finals].setdefault(place, []).append(partial)
+    return [[(place[0], fold(reduce, final[place])) for place in sorted(final, key=_last_none)] for final in gathered]
 
 
-def _last_none(border: int | None) -> tuple[bool, int]:
-    return border is None, 0 if border is None else border
+def _last_none(place: tuple[int | None, int]) -> tuple[bool, int, int]:
+    border, nth = place
+    return border is None, 0 if border is None else border, nth

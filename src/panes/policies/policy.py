@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from panes.errors import QueryError
+from panes.errors import DataError, QueryError
 from panes.policies.specs import (
     Active,
+    Count,
     Time,
     Tumble,
     check_eviction,
@@ -24,9 +25,9 @@ from panes.policies.specs import (
     resolved,
     written_in_python,
 )
-from panes.policies.user import ActiveTrigger
+from panes.policies.user import ActiveTrigger, UserPolicy
 from panes.units import TimeDomain
-from panes.windows.base import ROWS, Machine, Part, Running, Window
+from panes.windows.base import DATA, ROWS, Machine, Part, Running, Window
 from panes.windows.spec import call
 
 
@@ -56,7 +57,8 @@ class PolicyWindow(Window):
         }
         everything = [leaf for side in sides.values() for p in side for leaf in leaves(p)]
         columns = dict.fromkeys(c for leaf in everything for c in columns_of(leaf))
-        return PolicyMachine(ROWS, columns=tuple(columns), end=self.end, **sides)
+        counting = any(isinstance(getattr(leaf, "eviction", leaf), Count | UserPolicy) for leaf in everything)
+        return PolicyMachine(ROWS if counting else DATA, columns=tuple(columns), end=self.end, **sides)
 
     def over_all_keys(self) -> PolicyWindow:
         """The same policies, asked once for all keys instead of once per key."""
@@ -95,6 +97,11 @@ class PolicyMachine(Machine):
         return any(written_in_python(leaf) for leaf in self.leaves())
 
     @property
+    def may_fail(self) -> bool:
+        """Counts of rows take whatever comes; others look at values, or at how far time has jumped."""
+        return not all(isinstance(leaf, Count | Tumble) for leaf in self.leaves())
+
+    @property
     def no_lateness(self) -> str | None:  # type: ignore[override]
         if self.central:
             return "central policies see all keys, and a late row is put in its place key by key"
@@ -104,6 +111,15 @@ class PolicyMachine(Machine):
         if any(isinstance(p, ActiveTrigger) for p in fakes):
             return "fake items of your own may give the same rows twice, and corrections could not be told apart"
         return None
+
+    def too_many(self, time: int) -> DataError:
+        """What to say when fake items up to a time give more windows than anybody can want."""
+        senders = [p for t in (*self.trigger, *self.central_trigger) for p in leaves(t) if is_active(p)]
+        given = ", ".join(map(repr, senders or (*self.trigger, *self.central_trigger)))
+        return DataError(
+            f"{given}: up to the row at time {time} there would be more than ten million windows, one for each "
+            "border without a row; give start=, a larger size, or an eviction by time"
+        )
 
     def start(self, *, reduces: bool) -> Running:
         if self.interpreted:
@@ -191,7 +207,8 @@ def _several(given: Any, argument: str, check: Any) -> tuple[Any, ...]:
 
 def _check_scales(policies: list[Any]) -> None:
     """A fake item is a border of a time trigger, and means nothing to an eviction that goes by another column."""
-    timers = [p for p in policies if isinstance(p, Time) and p.active]
+    asked = ((p.eviction, True) if isinstance(p, Active) else (p, is_active(p)) for p in policies)
+    timers = [p for p, is_asked in asked if isinstance(p, Time) and is_asked]
     if len({p.on for p in timers}) > 1:
         both = f"{timers[0]!r}, {timers[-1]!r}"
         raise QueryError(f"{both}: each is on another scale, so borders of one say nothing to the other")

@@ -83,7 +83,7 @@ class Level:
     floats: Array
     #: words that hold positions of rows (own head of an eviction); the next word points at the row
     own_heads: tuple[int, ...]
-    ordered: bool  # fake items of several time triggers go by time
+    by_clock: bool  # time triggers go by the clock, without waiting for rows
 
     @property
     def empty(self) -> bool:
@@ -146,11 +146,12 @@ class _Writer:
             )  # fmt: skip
         elif isinstance(policy, Delta):
             kind, column = COSINE_ if policy.function == COSINE else EUCLID, self.columns.numbers(policy.on)
-            yield _line(kind, a=len(policy.on), word=self._own_head(), column=column), policy.threshold
+            word = self._own_head()
+            yield _line(kind, a=len(policy.on), word=word, column=column, option=wrapped), policy.threshold
         elif isinstance(policy, Tumble):
             yield _line(TUMBLE, option=wrapped), 0.0
         else:
-            yield _line(PUNCT, column=self.columns.match(policy)), 0.0
+            yield _line(PUNCT, column=self.columns.match(policy), option=wrapped), 0.0
 
     def _own_head(self) -> int:
         word = self.word(0, -1)
@@ -166,7 +167,7 @@ def _line(
 
 
 def level(
-    triggers: Sequence[Any], evictions: Sequence[Any], columns: Columns, *, several: bool, ordered: bool
+    triggers: Sequence[Any], evictions: Sequence[Any], columns: Columns, *, several: bool, by_clock: bool
 ) -> Level:
     """Write down one side of a policy window; `several`: other evictions may remove rows too."""
     writer = _Writer(columns)
@@ -178,7 +179,7 @@ def level(
         np.array(writer.words, np.int64),
         np.array(writer.floats, np.float64),
         tuple(writer.own_heads),
-        ordered,
+        by_clock,
     )
 
 

@@ -7,14 +7,17 @@ row named.
 
 from __future__ import annotations
 
+import heapq
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from panes.errors import DataError
+from panes.errors import DataError, calling, raise_named
+from panes.policies import specs
 from panes.policies.distances import COSINE, EUCLIDEAN, cosine, euclidean
 from panes.policies.specs import (
     MOST,
@@ -28,7 +31,18 @@ from panes.policies.specs import (
     Tumble,
     leaves,
 )
-from panes.policies.user import TIME, ActiveEviction, ActiveTrigger, Eviction, Trigger
+from panes.policies.user import TIME, ActiveEviction, ActiveTrigger, Eviction, Tick, Trigger
+
+# what fake items before the same row go by: event time, the column of a time policy, or nothing but the row
+_TIMED, _SCALED, _BY_ROW = 0, 1, 2
+
+
+class Sent(NamedTuple):
+    """A fake item on its way: its place among those before the same row, itself, and when its result is."""
+
+    place: tuple[int, int]
+    item: Any
+    when: int | None  # None: at the time of the row
 
 
 class RunningTrigger:
@@ -39,9 +53,16 @@ class RunningTrigger:
     def notify(self, row: Any) -> bool:
         raise NotImplementedError
 
-    def before(self, row: Any) -> Iterable[tuple[Any, int | None]]:
-        """Fake items to send before a row, with the event time of their results; None: that of the row."""
+    def before(self, row: Any) -> Iterable[Sent]:
+        """Fake items to send before a row, in the order of their places."""
         return ()
+
+
+def sent_before(row: Any, triggers: Sequence[RunningTrigger]) -> Iterable[Sent]:
+    """Fake items of several triggers before a row, merged by their times; ties in the order of the triggers."""
+    if len(triggers) == 1:
+        return triggers[0].before(row)
+    return heapq.merge(*[trigger.before(row) for trigger in triggers], key=itemgetter(0))
 
 
 class RunningEviction:
@@ -56,6 +77,10 @@ class RunningEviction:
 
     def notify_fake(self, fake: Any, size: int) -> int:
         raise NotImplementedError
+
+    def as_row(self, fake: Any, size: int) -> int:
+        """A fake item taken for a row that triggers; it is not kept."""
+        return self.notify(fake, True, size)
 
 
 class CountTrigger(RunningTrigger):
@@ -93,9 +118,10 @@ class TimeTrigger(RunningTrigger):
         self.border = spec.start + spec.delay + spec.size
         self.limit = 1 if spec.border_on_row else 0
 
-    def before(self, row: Any) -> Iterable[tuple[Any, int | None]]:
+    def before(self, row: Any) -> Iterable[Sent]:
+        timed = self.spec.on is None
         for border in self.until(row[self.column] - self.limit):
-            yield border, border if self.spec.on is None else None
+            yield Sent((_TIMED if timed else _SCALED, border), border, border if timed else None)
 
     def until(self, moment: int) -> Iterable[int]:
         """Borders up to a moment, each given once whoever asks first."""
@@ -129,10 +155,12 @@ class TimeEviction(RunningEviction):
         return n
 
     def notify_fake(self, fake: Any, size: int) -> int:
-        now = fake[self.column] if isinstance(fake, dict) else fake
+        now = fake.get(self.column) if isinstance(fake, Mapping) else fake
         if isinstance(now, bool) or not isinstance(now, int | np.integer):
             raise DataError(f"time({self.size}) was sent the fake item {fake!r}: it needs a time, a whole number")
         return self._older(now - self.size, size)
+
+    as_row = notify_fake
 
     def _older(self, than: int, size: int) -> int:
         queue, n = self.queue, 0
@@ -165,13 +193,23 @@ class DeltaEviction(RunningEviction):
         self.queue: deque[tuple[float, ...]] = deque()
 
     def notify(self, row: Any, triggered: bool, size: int) -> int:
-        now, queue, n = numbers(row, self.spec.on), self.queue, 0
+        now = numbers(row, self.spec.on)
+        n = self._far(now, size)
+        self.queue.append(now)
+        return n
+
+    def as_row(self, fake: Any, size: int) -> int:
+        if not isinstance(fake, Mapping):
+            return 0
+        return self._far(numbers({c: fake.get(c) for c in self.spec.on}, self.spec.on), size)
+
+    def _far(self, now: tuple[float, ...], size: int) -> int:
+        queue, n = self.queue, 0
         while len(queue) > size:
             queue.popleft()
         while queue and distance(self.spec, queue[0], now) > self.spec.threshold:
             queue.popleft()
             n += 1
-        queue.append(now)
         return n
 
 
@@ -194,6 +232,10 @@ class MatchEviction(Match):
     def notify(self, row: Any, triggered: bool, size: int) -> int:  # type: ignore[override]
         return size if self._matches(row) else 0
 
+    def as_row(self, fake: Any, size: int) -> int:
+        known = isinstance(fake, Mapping) and all(column in fake for column, _ in self.pairs)
+        return size if known and self._matches(fake) else 0
+
 
 class TumbleEviction(RunningEviction):
     def notify(self, row: Any, triggered: bool, size: int) -> int:
@@ -211,7 +253,7 @@ class ActiveWrapper(RunningEviction):
         return self.inner.notify(row, triggered, size)
 
     def notify_fake(self, fake: Any, size: int) -> int:
-        return self.inner.notify(fake, True, size)
+        return self.inner.as_row(fake, size)
 
 
 class ManyTriggers(RunningTrigger):
@@ -226,10 +268,8 @@ class ManyTriggers(RunningTrigger):
             return any(fired)
         return all(fired) if self.rule == "all_of" else sum(fired) == 1
 
-    def before(self, row: Any) -> Iterable[tuple[Any, int | None]]:
-        for trigger in self.nested:
-            if trigger.active:
-                yield from trigger.before(row)
+    def before(self, row: Any) -> Iterable[Sent]:
+        return sent_before(row, [trigger for trigger in self.nested if trigger.active])
 
 
 RULES: dict[str, Callable[[list[int]], int]] = {
@@ -253,43 +293,79 @@ class ManyEvictions(RunningEviction):
         return RULES[self.rule]([e.notify_fake(fake, size) for e in self.nested if e.active])
 
 
-class UserTrigger(RunningTrigger):
+class _RunsUserCode:
+    policy: Any
+
+    @property
+    def user_code(self) -> str:
+        return repr(self.policy)
+
+
+class UserTrigger(_RunsUserCode, RunningTrigger):
     def __init__(self, policy: Trigger) -> None:
         self.policy = policy
         self.active = isinstance(policy, ActiveTrigger)
+        self.last: int | None = None  # the time of the row before
 
     def notify(self, row: Any) -> bool:
-        said = self.policy.notify(row)
+        try:
+            said = self.policy.notify(row)
+        except Exception as error:
+            raise_named(error, self, "notify", (row,))
         if said is not True and said is not False and not isinstance(said, np.bool_):
             raise DataError(
                 f"{self.policy!r}.notify returned {said!r} at the row {_shown(row)}: it must be True or False"
             )
+        self.last = row[TIME]
         return bool(said)
 
-    def before(self, row: Any) -> Iterable[tuple[Any, int | None]]:
+    def before(self, row: Any) -> Iterable[Sent]:
         assert isinstance(self.policy, ActiveTrigger)
-        fakes = self.policy.before(row)
-        if not isinstance(fakes, Iterable) or isinstance(fakes, str | bytes):
+        with calling(self, "before", (row,)):
+            fakes = self.policy.before(row)
+            if not isinstance(fakes, Iterable) or isinstance(fakes, str | bytes):
+                raise DataError(
+                    f"{self.policy!r}.before returned {fakes!r} at the row {_shown(row)}: it must be a list of fake "
+                    "items"
+                )
+            sent = [self._sent(fake, row) for fake in islice(fakes, specs.MOST_FAKES + 1)]
+        if len(sent) > specs.MOST_FAKES:
+            raise DataError(f"{self.policy!r}.before sends more than ten million fake items at the row {_shown(row)}")
+        return sorted(sent, key=itemgetter(0))
+
+    def _sent(self, fake: Any, row: Any) -> Sent:
+        if not isinstance(fake, Tick):
+            return Sent((_BY_ROW, 0), fake, None)
+        at, now = fake.at, row[TIME]
+        whole = isinstance(at, int | np.integer) and not isinstance(at, bool)
+        if not whole or at > now or (self.last is not None and at < self.last):
+            since = "" if self.last is None else f" from {self.last}, the row before,"
             raise DataError(
-                f"{self.policy!r}.before returned {fakes!r} at the row {_shown(row)}: it must be a list of fake items"
+                f"{self.policy!r}.before sent {fake!r} at the row {_shown(row)}: its time must be a whole number"
+                f"{since} up to {now}, that of the row"
             )
-        return ((fake, None) for fake in fakes)
+        return Sent((_TIMED, int(at)), fake.seen, int(at))
 
 
-class UserEviction(RunningEviction):
+class UserEviction(_RunsUserCode, RunningEviction):
     def __init__(self, policy: Eviction) -> None:
         self.policy = policy
         self.active = isinstance(policy, ActiveEviction)
 
     def notify(self, row: Any, triggered: bool, size: int) -> int:
-        said = self.policy.notify(row, triggered, size)
+        try:
+            said = self.policy.notify(row, triggered, size)
+        except Exception as error:
+            raise_named(error, self, "notify", (row, triggered, size))
         if type(said) is int and said >= 0:
             return said
         return self._number(said, "notify", row)
 
     def notify_fake(self, fake: Any, size: int) -> int:
         assert isinstance(self.policy, ActiveEviction)
-        return self._number(self.policy.notify_fake(fake, size), "notify_fake", fake)
+        with calling(self, "notify_fake", (fake, size)):
+            said = self.policy.notify_fake(fake, size)
+        return self._number(said, "notify_fake", fake)
 
     def _number(self, said: Any, method: str, item: Any) -> int:
         if isinstance(said, bool | np.bool_) or not isinstance(said, int | np.integer) or said < 0:
@@ -353,10 +429,23 @@ def distance(spec: Delta, old: Any, new: Any) -> float:
         return euclidean(old, new)
     if spec.function == COSINE:
         return cosine(old, new)
-    said = spec.function(old, new)
+    try:
+        said = spec.function(old, new)
+    except Exception as error:
+        raise_named(error, _Measure(spec), "function", (old, new))
     if isinstance(said, bool) or not isinstance(said, int | float | np.number):
         raise DataError(f"{spec!r}: the function returned {said!r} for {old} and {new}: it must be a number")
     return float(said)
+
+
+class _Measure(NamedTuple):
+    """A distance that a user has written."""
+
+    spec: Delta
+
+    @property
+    def user_code(self) -> str:
+        return repr(self.spec)
 
 
 def _shown(item: Any) -> str:

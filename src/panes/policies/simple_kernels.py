@@ -11,7 +11,6 @@ from numba import njit
 from panes.policies.program import COUNT, HEAD, TAIL, TAIL_AT, TIME, TUMBLE
 
 Array = np.ndarray
-FAKES = 10_000_000
 
 
 @njit(cache=True)
@@ -27,7 +26,7 @@ def _note(out: Array, found: int, slot: int, lo: int, hi: int, end: int) -> Arra
 @njit(cache=True)
 def run_pair(
     trigger: int, every: int, evict: int, size: int, word: int, place_word: int, states: Array, ticks: Array,
-    follows: Array, slots: Array, offsets: Array, base: int, out: Array, meta: Array,
+    follows: Array, slots: Array, offsets: Array, base: int, out: Array, meta: Array, most: int,
 ) -> Array:  # fmt: skip
     """Rows base..base+n-1, those of slot slots[g] from offsets[g] on.
 
@@ -78,7 +77,7 @@ def run_pair(
                     state += every
                     if evict == TUMBLE:
                         head = tail
-                    elif found > FAKES:
+                    elif found > most:
                         meta[1] = due
                         return out
                 i = due

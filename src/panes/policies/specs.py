@@ -13,12 +13,14 @@ from typing import Any, TypeAlias
 
 from panes.errors import QueryError
 from panes.policies.distances import COSINE, EUCLIDEAN
-from panes.policies.user import ActiveEviction, ActiveTrigger, Eviction, Trigger, UserPolicy
+from panes.policies.user import BY_ROWS, BY_TIME, ActiveEviction, ActiveTrigger, Eviction, Trigger, UserPolicy
 from panes.units import Rows, TimeDomain, is_number
 from panes.windows.base import Part
 from panes.windows.spec import call, expression, size_argument
 
 MOST = 2**31 - 1
+#: fake items that one row, or one batch, may bring about
+MOST_FAKES = 10_000_000
 
 
 @dataclass(frozen=True, repr=False)
@@ -158,12 +160,10 @@ class Active(Part):
 
     def __post_init__(self) -> None:
         inner = self.eviction
-        if isinstance(inner, Time | ActiveEviction | Active | Evictions):
+        if isinstance(inner, ActiveEviction | Active | Evictions):
             raise QueryError(f"active({inner!r}): it is asked for fake items anyway, and wrapping would hide how")
         if isinstance(inner, Count) and inner.start is not None:
             raise QueryError(f"active({inner!r}): start= counts rows, and a fake item is none")
-        if not isinstance(inner, Tumble | Count | Eviction):
-            raise QueryError(f"active({inner!r}): a fake item is no row, so this policy could say nothing of it")
         check_eviction(inner, "active")
 
     def __repr__(self) -> str:
@@ -269,7 +269,14 @@ def tumble() -> Tumble:
 
 
 def active(eviction: EvictionPolicy) -> Active:
-    """An eviction that is asked for fake items as if they were rows that triggered."""
+    """An eviction that is asked for fake items as if they were rows that triggered.
+
+    Of a fake item that is no row, such as the border of a time trigger, time policies know the time, and delta and
+    punctuation policies nothing, so they let no row go. A row of another key under a central trigger has values.
+
+    >>> active(punctuation("end", on="kind"))
+    active(punctuation("end", on="kind"))
+    """
     return Active(eviction)
 
 
@@ -316,6 +323,8 @@ def check_trigger(value: Any, argument: str) -> Any:
         raise QueryError(f"{argument}: {value!r} is an eviction policy; it can't say when a result is due")
     if not isinstance(value, Count | Time | Delta | Punctuation | Triggers | Trigger):
         raise QueryError(f"{argument}: {value!r} is no trigger policy, such as pn.policies.count(3)")
+    if isinstance(value, Trigger):
+        _check_declared(value, argument, "next_trigger", type(value).next_trigger is not Trigger.next_trigger)
     return value
 
 
@@ -331,7 +340,16 @@ def check_eviction(value: Any, argument: str) -> Any:
         raise QueryError(f"{argument}: {value!r} is a trigger policy; it can't say how many rows leave")
     if not isinstance(value, Count | Time | Delta | Punctuation | Tumble | Active | Evictions | Eviction):
         raise QueryError(f"{argument}: {value!r} is no eviction policy, such as pn.policies.count(3)")
+    if isinstance(value, Eviction):
+        _check_declared(value, argument, "lower_border", type(value).lower_border is not Eviction.lower_border)
     return value
+
+
+def _check_declared(policy: Trigger | Eviction, argument: str, method: str, defined: bool) -> None:
+    if policy.scale not in (None, BY_ROWS, BY_TIME):
+        raise QueryError(f"{argument}: {policy!r}: scale={policy.scale!r} must be {BY_ROWS!r}, {BY_TIME!r} or None")
+    if policy.scale is not None and not defined:
+        raise QueryError(f"{argument}: {policy!r} has scale={policy.scale!r}, so it must define {method}")
 
 
 def is_active(policy: Any) -> bool:
@@ -359,6 +377,8 @@ def resolved(policy: Any, domain: TimeDomain) -> Any:
     """A policy with all units as whole numbers."""
     if isinstance(policy, Time):
         return policy.resolve(domain)
+    if isinstance(policy, Active) and isinstance(policy.eviction, Time):
+        return replace(policy.eviction.resolve(domain), active=True)  # a fake item has a time, as a row has
     if isinstance(policy, Triggers | Evictions):
         return replace(policy, nested=tuple(resolved(p, domain) for p in policy.nested))
     return policy

@@ -31,7 +31,10 @@ _NONE = np.empty(0, np.int64)
 
 @dataclass(frozen=True)
 class Fakes:
-    """Runs of fake items in the order in which they are sent: before `row`, `count` of them from `first` in `step`s."""
+    """Runs of fake items by row: before `row`, `count` of them from `first` in `step`s.
+
+    Those before the same row are sent in the order of their times, then of the runs (`next_run` in kernels.py).
+    """
 
     row: Array
     first: Array
@@ -58,22 +61,15 @@ class Fakes:
         return Fakes(self.row[left], self.first[left], self.step[left], self.count[left], self.timed[left])
 
     @classmethod
-    def joined(cls, parts: list[Fakes], *, by_time: bool) -> Fakes:
-        """Those of several triggers: by row, then in the order of the triggers or, if asked, of their times."""
+    def joined(cls, parts: list[Fakes]) -> Fakes:
+        """Those of several triggers: by row, then in the order of the triggers."""
         if not parts:
             return cls.none()
         if len(parts) == 1:
             return parts[0]
-        names = ("row", "first", "step", "count", "timed")
-        row, first, step, count, timed = (np.concatenate([getattr(p, n) for p in parts]) for n in names)
-        if by_time:
-            each = np.arange(count.sum()) - np.repeat(count.cumsum() - count, count)
-            row, first, timed = row.repeat(count), first.repeat(count) + each * step.repeat(count), timed.repeat(count)
-            order = np.lexsort((first, row))
-            one = np.ones(len(row), np.int64)
-            return cls(row[order], first[order], one, one, timed[order])
-        order = row.argsort(kind="stable")
-        return cls(row[order], first[order], step[order], count[order], timed[order])
+        columns = [np.concatenate(each) for each in zip(*(part.columns() for part in parts))]
+        order = columns[0].argsort(kind="stable")
+        return cls(*(column[order] for column in columns))
 
 
 def look(
@@ -95,7 +91,7 @@ def look(
         nothing = np.zeros(n, bool)
         for line in timers:
             _borders(trigger_kernels, line, slots, offsets, states, ticks, base, nothing, fakes)
-        return nothing, Fakes.joined([f.without(empty) for f in fakes], by_time=True)
+        return nothing, Fakes.joined([f.without(empty) for f in fakes])
     for line, limit in zip(level.triggers.lines.tolist(), level.triggers.limits.tolist()):
         kind, word = line[KIND], line[WORD]
         if kind == COUNT:
@@ -115,7 +111,7 @@ def look(
                     kind, line[A], limit, slots, offsets, states, word, floats, line[FLOATS], cols, line[COLUMN], base
                 )
             )
-    return fired[0], Fakes.joined([f.without(empty) for f in fakes], by_time=level.ordered)
+    return fired[0], Fakes.joined([f.without(empty) for f in fakes])
 
 
 def _borders(

@@ -10,15 +10,33 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from panes.policies.clock import Clock
 from panes.windows.base import Part
 
 #: the key of a row's event time, in ticks of the stream's time column
 TIME = "event time"
+#: what borders that a policy declares are measured in
+BY_ROWS, BY_TIME = "rows", "time"
 Row = Mapping[str, Any]
 Own = TypeVar("Own", bound="UserPolicy")
+
+
+class Tick(NamedTuple):
+    """A fake item that has a time: its result ends there, not at the row before which it is sent.
+
+    `item` is what evictions are asked about; the time itself unless given. Fake items of several triggers come in
+    the order of their times, and those without one after them.
+    """
+
+    at: int
+    item: Any = None
+
+    @property
+    def seen(self) -> Any:
+        """What evictions see."""
+        return self.at if self.item is None else self.item
 
 
 class UserPolicy(Part, ABC):
@@ -36,7 +54,19 @@ class UserPolicy(Part, ABC):
 
 
 class Trigger(UserPolicy):
-    """Says at each row whether the rows held are a result, before that row enters."""
+    """Says at each row whether the rows held are a result, before that row enters.
+
+    A trigger that knows in advance when it fires may say so: `scale` is "rows" or "time", and `next_trigger` the first
+    end of a window after a number of rows of the key, or after a time. Beside an eviction that knows where its windows
+    begin, on the same scale, rows are then reduced from border to border.
+    """
+
+    #: "rows" or "time" if `next_trigger` says when it fires, whatever the rows are
+    scale: str | None = None
+
+    def next_trigger(self, previous: int) -> int:
+        """The first end of a window after `previous`."""
+        raise NotImplementedError
 
     @abstractmethod
     def notify(self, row: Row) -> bool:
@@ -47,7 +77,7 @@ class ActiveTrigger(Trigger):
     """A trigger that also makes fake items: each gives a result by itself, between two rows."""
 
     def before(self, row: Row) -> Iterable[Any]:
-        """Fake items to send before this row is looked at, in order; they may be of any class."""
+        """Fake items to send before this row is looked at: of any class, in order, or `Tick`s with a time."""
         return ()
 
     def start(self, send: Callable[[Any], None], clock: Clock) -> None:
@@ -55,7 +85,17 @@ class ActiveTrigger(Trigger):
 
 
 class Eviction(UserPolicy):
-    """Says at each row how many of the oldest rows leave, before that row enters."""
+    """Says at each row how many of the oldest rows leave, before that row enters.
+
+    An eviction that knows in advance where windows begin may say so, as a `Trigger` may when they end.
+    """
+
+    #: "rows" or "time" if `lower_border` says where windows begin, whatever the rows are
+    scale: str | None = None
+
+    def lower_border(self, upper: int) -> int:
+        """Where the window that ends at `upper` begins: the position or time of the first row that it may hold."""
+        raise NotImplementedError
 
     @abstractmethod
     def notify(self, row: Row, triggered: bool, size: int) -> int:

@@ -20,23 +20,26 @@ Array = np.ndarray
 TIME_LIMIT = 2**62
 
 
-def with_time(table: pa.Table, time: str, ledger: LateLedger) -> tuple[pa.Table, Array, Spread | None, Array | None]:
+#: rows of a batch, with the reason why they can't be used
+Rejected = tuple[tuple[pa.Table, str], ...]
+
+
+def with_time(table: pa.Table, time: str) -> tuple[pa.Table, Array, Spread | None, Array | None, Rejected]:
     """The batch without rows that have no usable time, the other rows' times and their spread (None if there
-    are none), and which rows they are (None: all)."""
+    are none), which rows they are (None: all), and the rows left out."""
     column = column_from_arrow(table[time])
     times = column.values.astype(np.int64, copy=False)
     if not len(times):
-        return table, times, None, None
+        return table, times, None, None, ()
     around = spread(times)
     if column.valid is None and around.low >= -TIME_LIMIT and around.high <= TIME_LIMIT:
-        return table, times, around, None
+        return table, times, around, None, ()
     valid = np.ones(len(times), bool) if column.valid is None else column.valid
     out = valid & ((times > TIME_LIMIT) | (times < -TIME_LIMIT))
-    ledger.put(table.filter(pa.array(~valid)), NULL_TIME)
-    ledger.put(table.filter(pa.array(out)), OUT_OF_RANGE)
+    others = (table.filter(pa.array(~valid)), NULL_TIME), (table.filter(pa.array(out)), OUT_OF_RANGE)
     usable = np.flatnonzero(valid & ~out)
     times = times[usable]
-    return table.take(pa.array(usable)), times, spread(times) if len(times) else None, usable
+    return table.take(pa.array(usable)), times, spread(times) if len(times) else None, usable, others
 
 
 def bad_gaps(table: pa.Table, gaps: Sequence[Column], ledger: LateLedger) -> Array | None:

@@ -1,40 +1,67 @@
 """An operator's whole state as a snapshot, or the part of some key groups, and back.
 
-A part holds the keys of its groups. What belongs to the stream and not to a key (watermark, arrival number,
-windows of now) is in every part and must agree; counters and the late ledger are in the part with group 0.
+A part holds the keys of its groups, and says which they are. What belongs to the stream and not to a key (watermark,
+windows of now) is in every part and must agree; counters and the late ledger are in the part with the first group that
+the operator holds. Parts that were brought on apart are put together too: those that are behind are brought to the
+watermark of the others first.
+
+Nothing that a snapshot says is believed before it was looked at (`state/checked.py`), and the operator that it is put
+into stays as it was if it is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from panes.errors import QueryError, SnapshotMismatch
-from panes.slicing.keys import KEY_GROUPS, KeyDirectory
+from panes.slicing.arrival_numbers import clash, spread
+from panes.slicing.key_groups import KeyGroups
+from panes.slicing.keys import KeyDirectory, SlotMap
 from panes.slicing.rows import row_lane_state
 from panes.slicing.rows.row_lane import RowLane
 from panes.slicing.spec import OperatorSpec
+from panes.state.checked import (
+    MANY,
+    columns_of,
+    counts,
+    demand,
+    fact,
+    numbers,
+    read_table,
+    reading,
+    rising,
+    value,
+    whole,
+)
+from panes.state.pickles import PICKLED, trusting
 from panes.state.snapshot import pack, unpack
-from panes.windows.base import Bound, Window
-from panes.windows.codec import window_from_json, window_to_json
+from panes.windows.base import ALWAYS, Bound, Window
+from panes.windows.codec import has_form, window_from_json, window_to_json
 
 if TYPE_CHECKING:
     from panes.slicing.operator import SliceOperator
 
 Array = np.ndarray
+Part = tuple[dict[str, Any], dict[str, pa.Table]]
 #: The table of results that are due and not given yet; parts that come from operators apart may have one.
 DUE = "due"
-_SHARED = ("watermark", "seq", "next_number", "windows", "finished", "identity")
+#: What is written of a window that the query declares: its reader has it, code and all.
+_DECLARED = {"declared": True}
+_SHARED = ("watermark", "next_number", "windows", "lanes", "finished", "identity")
 
 
 def snapshot(op: SliceOperator, key_groups: range | None = None) -> bytes:
     """The state of the operator, or of the keys in these key groups."""
-    groups = range(KEY_GROUPS) if key_groups is None else key_groups
-    if groups.step != 1 or not 0 <= groups.start <= groups.stop <= KEY_GROUPS:
-        raise QueryError(f"key_groups must be a range within 0..{KEY_GROUPS}, in steps of 1; got {groups}")
+    held = KeyGroups.every() if op._groups is None else op._groups
+    groups = held if key_groups is None else KeyGroups.of(key_groups)
+    if not groups <= held:
+        raise QueryError(
+            f"key_groups={key_groups}: this operator was restored from parts and holds the key groups {held}"
+        )
     slots = _slots_of(op, groups)
     tables: dict[str, pa.Table] = {}
     if op._keys is not None:
@@ -43,8 +70,8 @@ def snapshot(op: SliceOperator, key_groups: range | None = None) -> bytes:
         if isinstance(lane, RowLane):
             lane._move_base()  # operators of one stream agree on where it is, whenever they last moved it
         parts = row_lane_state.dump(lane, slots) if isinstance(lane, RowLane) else lane.dump(slots)
-        tables.update({f"lane.{i}.{name}": table for name, table in parts.items()})
-    first = groups.start == 0
+        tables.update({f"lane.{i}.{name}": each for name, each in parts.items()})
+    first = held.first in groups
     if first:
         tables["late"] = op._ledger.table()
         if op._due:
@@ -63,67 +90,187 @@ def snapshot(op: SliceOperator, key_groups: range | None = None) -> bytes:
         "lanes": [_lane_facts(lane) for lane in op._lanes],
         "finished": op._finished,
         "counts": op._counts if first else {},
-        "groups": [groups.start, groups.stop],
+        "late": op._ledger.counts if first else {},
+        "groups": groups.spans(),
         "pickled": any("pickled" in spec for spec in specs) or _has_pickles(op, tables),
     }
     return pack(facts, tables)
 
 
-def restore(op: SliceOperator, blobs: Sequence[bytes]) -> None:
+def restore(op: SliceOperator, blobs: Sequence[bytes], *, trusted: bool = False) -> None:
     """Put the state of one whole snapshot, or of parts that make up one, into a fresh operator."""
+    if op._seq or op.watermark > ALWAYS or op._finished or any(op._counts.values()):
+        raise QueryError("restore() into an operator that has seen rows or watermarks: make a new one")
+    before = dict(op.__dict__)
+    try:
+        with trusting(trusted), reading("the snapshot"):
+            _restore(op, blobs)
+            op._plan_changed()
+            _load_due(op)
+    except BaseException:
+        op.__dict__.clear()
+        op.__dict__.update(before)
+        raise
+
+
+def _restore(op: SliceOperator, blobs: Sequence[bytes]) -> None:
     parts = [unpack(blob) for blob in blobs]
     if not parts:
         raise SnapshotMismatch("restore needs at least one snapshot")
-    facts = parts[0][0]
-    _check_same_query(op, facts)
-    _check_parts([f for f, _ in parts])
+    for facts, _ in parts:
+        _check_same_query(op, facts)
+        _check_facts(facts)
+    groups = [KeyGroups.read(facts["groups"]) for facts, _ in parts]
+    held = KeyGroups.union(groups)
+    parts = _together(op, blobs, parts)
+    if clash([tables for _, tables in parts]):
+        parts = [spread(part, i, len(parts)) for i, part in enumerate(parts)]
+    facts = {**parts[0][0], "seq": max(f["seq"] for f, _ in parts), "keys_used": max(f["keys_used"] for f, _ in parts)}
     op._resume(facts, _windows(op.spec, facts))
-    for part, tables in parts:
-        slot_map = np.zeros(1, np.int64) if op._keys is None else op._keys.load(tables["keys"])
+    op._groups = None if held.whole else held
+    columns = {name: op._expressions.types[name] for name in op._used_columns()}
+    for (part, tables), mine in zip(parts, groups):
+        slot_map = _load_keys(op, tables, mine)
+        _check_tables(op, tables)
         for i, lane in enumerate(op._lanes):
             prefix = f"lane.{i}."
-            mine = {n[len(prefix) :]: t for n, t in tables.items() if n.startswith(prefix)}
+            of_lane = {n[len(prefix) :]: t for n, t in tables.items() if n.startswith(prefix)}
             if isinstance(lane, RowLane):
-                row_lane_state.load(lane, mine, slot_map)
+                row_lane_state.load(lane, of_lane, slot_map, keyed=op._keys is not None, columns=columns)
             else:
-                lane.load(mine, slot_map)
+                lane.load(of_lane, slot_map)
         if "late" in tables:
-            op._ledger.load(tables["late"])
+            op._ledger.load(tables["late"], part["late"])
         if DUE in tables:
             op._due.append(tables[DUE])
         if "raw" in tables:
             raw = tables["raw"]
-            op._raw.keep(raw["panes.seq"].to_numpy(), raw.drop_columns(["panes.seq"]))
-        for name, count in part["counts"].items():
-            op._counts[name] = op._counts.get(name, 0) + count
+            op._raw.keep(numbers(raw, "panes.seq", low=0), raw.drop_columns(["panes.seq"]))
+        if part["counts"]:
+            for name, count in counts(part, "counts", op._counts).items():
+                op._counts[name] += count
+
+
+def _check_facts(facts: Mapping[str, Any]) -> None:
+    """Everything that a part says of itself, by type and bounds."""
+    whole(facts, "watermark")
+    whole(facts, "seq", 0, MANY)
+    many = whole(facts, "next_number", 0, MANY)
+    whole(facts, "keys_used", 0, MANY)
+    fact(facts, "finished", bool)
+    fact(facts, "counts", dict)
+    for reason, count in fact(facts, "late", dict).items():
+        value(count, f"rows late, {reason}", int, low=0, high=MANY)
+    seen: tuple[set[str], set[int]] = (set(), set())
+    for window in fact(facts, "windows", list):
+        label, number, spec = value(window, "a window", list)
+        seen[0].add(value(label, "the label of a window", str))
+        seen[1].add(value(number, "the number of a window", int, low=0, high=many - 1))
+        value(spec, "a window", dict)
+    lanes = [n for lane in fact(facts, "lanes", list) for n in fact(lane, "numbers", list)]
+    total = len(facts["windows"])
+    demand(len(seen[0]) == len(seen[1]) == total, "two windows have one label or number")
+    demand(len(lanes) == total and set(lanes) == seen[1], "a window is in no lane, or in two")
+    demand(bool(facts["lanes"]), "there is no lane")
+    for lane in facts["lanes"]:
+        fact(lane, "rows", bool)
+        for name, kind in fact(lane, "dimensions", dict).items():
+            demand(kind in ("<i8", "<f8"), f"the measure {name!r} is of a type that none has")
+
+
+def _check_tables(op: SliceOperator, tables: Mapping[str, pa.Table]) -> None:
+    known = {"keys", "late", "raw", DUE}
+    lanes = tuple(f"lane.{i}." for i in range(len(op._lanes)))
+    odd = [name for name in tables if name not in known and not name.startswith(lanes)]
+    demand(not odd, f"there is a table {odd[:1]} that nothing reads")
+    fields = {f.name: f.type for f in op.spec.schema}
+    if "late" in tables:
+        columns_of(tables["late"], "late", {**fields, "reason": pa.string()})
+    if "raw" in tables:
+        columns_of(tables["raw"], "raw", {**fields, "panes.seq": pa.int64()})
+        rising(np.unique(numbers(tables["raw"], "panes.seq", low=0)), "arrival numbers")
+        demand(tables["raw"].num_rows > 0, "there is a table of no rows that were kept")
+
+
+def _load_keys(op: SliceOperator, tables: Mapping[str, pa.Table], groups: KeyGroups) -> SlotMap:
+    if op._keys is None:
+        demand("keys" not in tables, "there are keys, and the stream has none")
+        one = np.zeros(1, np.int64)
+        return SlotMap(one, one)
+    known = len(op._keys)
+    found = op._keys.load(read_table(tables, "keys"))
+    demand(len(op._keys) == known + len(found), "two parts have one key")
+    fresh = np.arange(known, len(op._keys))
+    demand(groups.among(op._keys.groups(fresh)).all(), "a part has keys of key groups that it does not hold")
+    return found
+
+
+def _load_due(op: SliceOperator) -> None:
+    """Results that are due are given as they are: they must look as those of this query do."""
+    wanted = op._builder.empty().table.schema
+    for given in op._due:
+        if given.schema.names != wanted.names or given.schema.types != wanted.types:
+            raise SnapshotMismatch(
+                f"results that are due have the columns {', '.join(given.schema.names)}, and this query gives "
+                f"{', '.join(wanted.names)}: restore with the steps that it was read with"
+            )
+
+
+def _together(op: SliceOperator, blobs: Sequence[bytes], parts: list[Part]) -> list[Part]:
+    """Parts as they are at one watermark; what that makes due goes along."""
+    reached = max(facts["watermark"] for facts, _ in parts)
+    found = []
+    for blob, (facts, tables) in zip(blobs, parts):
+        if facts["watermark"] < reached and not facts["finished"]:
+            behind = type(op)(op.spec)
+            _restore(behind, [blob])
+            behind._plan_changed()
+            _load_due(behind)
+            due = behind.advance(reached).table
+            facts, tables = unpack(behind.snapshot())
+            tables = {**tables, DUE: due} if due.num_rows else tables
+        found.append((facts, tables))
+    for name in _SHARED:
+        if any(facts[name] != found[0][0][name] for facts, _ in found[1:]):
+            raise SnapshotMismatch(f"the parts are not of one operator: they differ in {name}")
+    return found
 
 
 def _has_pickles(op: SliceOperator, tables: dict[str, pa.Table]) -> bool:
     """Whether reading these tables runs code: users' own objects can only be pickled."""
-    names = (n for table in tables.values() for n in table.column_names)
+    names = (n for each in tables.values() for n in each.column_names)
     user_cells = any(f.python for a in op.spec.aggs for f in a.bound.fields)
-    return user_cells or any(n.endswith(row_lane_state.PICKLED) for n in names)
+    return user_cells or any(n.endswith(PICKLED) for n in names)
 
 
 def _written(op: SliceOperator) -> list[dict[str, Any]]:
-    """The windows of now; those declared have been written before, as a rule."""
+    """The windows of now; those declared have been written before, or are left to their declaration."""
     declared, known = dict(op.spec.windows), op.spec.written_windows
-    return [
-        known[label] if label in known and window is declared[label] else window_to_json(window)
-        for label, window in ((q.label, op._windows[q.label]) for q in op._queries)
-    ]
+    found = []
+    for label, window in ((q.label, op._windows[q.label]) for q in op._queries):
+        if window is not declared.get(label):
+            found.append(window_to_json(window))
+        else:
+            found.append(known.get(label, _DECLARED))
+    return found
 
 
-def _windows(spec: OperatorSpec, facts: dict[str, Any]) -> dict[str, tuple[Window, Bound]]:
+def _windows(spec: OperatorSpec, facts: Mapping[str, Any]) -> dict[str, tuple[Window, Bound]]:
     """The windows of a snapshot; those declared are bound already."""
     declared, known = dict(spec.windows), spec.written_windows
     found = {}
     for label, _, written in facts["windows"]:
-        if written == known.get(label):
+        if written == known.get(label, _DECLARED) and label in declared:
             found[label] = declared[label], spec.bound_windows[label]
         else:
-            window = window_from_json(written)
-            found[label] = window, window.bind(spec.domain)
+            if isinstance(written, Mapping) and "pickled" in written:
+                built_in = label in declared and has_form(declared[label])
+                demand(
+                    facts["pickled"] and not built_in,
+                    f"window {label!r} is pickled, though the query has no code there",
+                )
+            window = window_from_json(written, label)
+            found[label] = window, window.labelled(label, spec.domain)
     return found
 
 
@@ -133,43 +280,30 @@ def _lane_facts(lane: Any) -> dict[str, Any]:
     return {"rows": rows, "numbers": [q.number for q in lane.queries], "dimensions": dimensions}
 
 
-def _slots_of(op: SliceOperator, groups: range) -> Array:
+def _slots_of(op: SliceOperator, groups: KeyGroups) -> Array:
     if op._keys is None:
-        return np.arange(1 if groups.start == 0 else 0)
+        return np.arange(1 if 0 in groups else 0)
     slots = np.arange(len(op._keys))
-    of = op._keys.groups(slots)
-    return slots[(of >= groups.start) & (of < groups.stop)]
+    return slots[groups.among(op._keys.groups(slots))]
 
 
-def _raw_of(op: SliceOperator, groups: range) -> pa.Table | None:
+def _raw_of(op: SliceOperator, groups: KeyGroups) -> pa.Table | None:
     """Input rows that are kept, with their arrival numbers, of keys in these groups."""
     held = op._raw.held()
-    if held is None or (op._keys is None and groups.start > 0):
+    if held is None or (op._keys is None and 0 not in groups):
         return None
-    table = held[1].append_column("panes.seq", pa.array(held[0]))
-    if op._keys is None or groups == range(KEY_GROUPS):
-        return table
+    rows = held[1].append_column("panes.seq", pa.array(held[0]))
+    if op._keys is None or groups.whole:
+        return rows
     keys = KeyDirectory(op._keys.types)  # of its own: rows may be of keys that the operator has forgotten
-    of = keys.groups(keys.slots([table[k] for k in op.spec.keys]))
-    mine = table.filter(pa.array((of >= groups.start) & (of < groups.stop)))
+    of = keys.groups(keys.slots([rows[k] for k in op.spec.keys]))
+    mine = rows.filter(pa.array(groups.among(of)))
     return mine if mine.num_rows else None
 
 
-def _check_same_query(op: SliceOperator, facts: dict[str, Any]) -> None:
-    theirs, ours = facts["identity"], op.spec.whole_identity
+def _check_same_query(op: SliceOperator, facts: Mapping[str, Any]) -> None:
+    theirs, ours = fact(facts, "identity", dict), op.spec.whole_identity
     changed = [n for n in sorted({*theirs, *ours}) if theirs.get(n) != ours.get(n)]
     if changed:
         said = "; ".join(f"{n} was {theirs.get(n)!r}, is {ours.get(n)!r}" for n in changed)
         raise SnapshotMismatch(f"the snapshot belongs to another query: {said}")
-
-
-def _check_parts(facts: Sequence[dict[str, Any]]) -> None:
-    for name in _SHARED:
-        if any(f[name] != facts[0][name] for f in facts[1:]):
-            raise SnapshotMismatch(f"the parts are not of one snapshot: they differ in {name}")
-    spans = sorted(tuple(f["groups"]) for f in facts)
-    at = 0
-    for start, stop in spans:
-        if start < at:
-            raise SnapshotMismatch(f"two parts hold key group {start}: each group may come once")
-        at = stop

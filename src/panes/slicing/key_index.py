@@ -57,6 +57,15 @@ class IntIndex:
         """The code of each value."""
         return self._by_table(values) if use_kernels(len(values)) else self._by_dict(values)
 
+    def forget_after(self, n: int) -> None:
+        """Forget all codes but the first n."""
+        self._n = n
+        if self._unnamed >= n:
+            self._unnamed = _NONE
+        # both may be ahead of what was counted, if it was an error that stopped them
+        self._dict, self._dict_n = {value: code for value, code in self._dict.items() if code < n}, min(self._dict_n, n)
+        self._table = IntTable()  # it learns again what it is asked for
+
     def names(self, codes: Array) -> Array:
         """The value of each code (0 for the code of null)."""
         return self._names[codes]
@@ -131,6 +140,10 @@ class ColumnIndex(ABC):
         """The code of each entry."""
 
     @abstractmethod
+    def forget_after(self, n: int) -> None:
+        """Forget all codes but the first n."""
+
+    @abstractmethod
     def values(self, codes: Array) -> pa.Array:
         """The entry of each code."""
 
@@ -163,6 +176,9 @@ class BitsIndex(ColumnIndex):
         out[~column.valid] = self._index.code_of_null()
         out[filled[before:]] = self._index.codes(bits[before:])
         return out
+
+    def forget_after(self, n: int) -> None:
+        self._index.forget_after(n)
 
     def values(self, codes: Array) -> pa.Array:
         bits = self._index.names(codes)
@@ -230,6 +246,12 @@ class DictionaryIndex(ColumnIndex):
                 of_value[i] = known[values[i]]
             out = of_value[index]
         return out
+
+    def forget_after(self, n: int) -> None:
+        if n < len(self):
+            self._values, self._latest = self._all().slice(0, n), []
+            self._codes = {value: code for value, code in self._codes.items() if code < n}
+            self._hashes = self._hashes[:n]
 
     def values(self, codes: Array) -> pa.Array:
         return self._all().take(pa.array(codes))

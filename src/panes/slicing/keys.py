@@ -8,13 +8,15 @@ written, read and moved by key group.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from panes.aggregates.types import plain
-from panes.errors import DataError
+from panes.errors import DataError, SnapshotDamaged
 from panes.slicing.key_index import IntIndex, column_index, mix
+from panes.state.checked import columns_of, numbers
 
 Array = np.ndarray
 
@@ -52,6 +54,18 @@ class KeyDirectory:
             found = pairs.codes(found << 32 | more)
         return found
 
+    def sizes(self) -> list[int]:
+        """How much is known now, for `forget_after`."""
+        return [*map(len, self._columns), *map(len, self._pairs)]
+
+    def forget_after(self, sizes: Sequence[int]) -> None:
+        """Forget what came since these were the `sizes`."""
+        for column, size in zip(self._columns, sizes):
+            column.forget_after(size)
+        for pairs, size in zip(self._pairs, sizes[len(self._columns) :]):
+            pairs.forget_after(size)
+        self._groups = self._groups[: len(self)]
+
     def key_columns(self, slots: Array) -> list[pa.Array]:
         """The key of each slot, one array per key column."""
         return [index.values(codes) for index, codes in zip(self._columns, self._codes(slots))]
@@ -73,10 +87,15 @@ class KeyDirectory:
         names = ["slot", *(f"key{i}" for i in range(len(self.types)))]
         return pa.table([pa.array(slots), *self.key_columns(slots)], names=names)
 
-    def load(self, table: pa.Table) -> Array:
-        """Take in the keys of a dump; returns the map from its slots to slots here (-1 where it has none)."""
-        old = table["slot"].to_numpy()
-        return slot_map(old, self.slots([table[f"key{i}"] for i in range(len(self.types))]))
+    def load(self, table: pa.Table) -> SlotMap:
+        """Take in the keys of a dump; returns the map from its slots to slots here."""
+        names = [f"key{i}" for i in range(len(self.types))]
+        columns_of(table, "keys", {"slot": pa.int64(), **dict(zip(names, self.types))})
+        known = len(self)
+        here = self.slots([table[name] for name in names])
+        if len(self) - known < len(here) and len(np.unique(here)) < len(here):
+            raise SnapshotDamaged("the snapshot has one key twice")
+        return SlotMap(numbers(table, "slot", low=0), here)
 
     def compact(self, keep: Array) -> Array:
         """Forget all keys but those of slots `keep`, which stay in their order.
@@ -113,6 +132,33 @@ class KeyDirectory:
                     f"key column number {i + 1} has type {column.type}, but keys are {self.types[i]}: {error}"
                 ) from error
         return column
+
+
+class SlotMap:
+    """Leads from the slots of a dump to slots here; slots that the dump has no key for are refused.
+
+    >>> SlotMap(np.array([7, 3]), np.array([0, 1]))[np.array([3, 3, 7])].tolist()
+    [1, 1, 0]
+    """
+
+    def __init__(self, theirs: Array, ours: Array) -> None:
+        order = np.argsort(theirs, kind="stable")
+        self._theirs, self._ours = theirs[order], ours[order]
+        if (self._theirs[1:] == self._theirs[:-1]).any():
+            raise SnapshotDamaged("the snapshot has one slot for two keys")
+
+    def __len__(self) -> int:
+        return len(self._ours)
+
+    def max(self) -> int:
+        return int(self._ours.max())
+
+    def __getitem__(self, slots: Any) -> Any:
+        wanted = np.asarray(slots)
+        at = np.minimum(np.searchsorted(self._theirs, wanted), max(len(self._theirs) - 1, 0))
+        if wanted.size and (not len(self._theirs) or (self._theirs[at] != wanted).any()):
+            raise SnapshotDamaged("the snapshot has state of a key that it does not name")
+        return self._ours[at] if len(self._ours) else np.empty(0, np.int64)
 
 
 def slot_map(old: Array, new: Array, size: int | None = None) -> Array:

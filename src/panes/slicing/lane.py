@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -178,6 +178,9 @@ def with_nan(bounds: Array) -> Array:
 
 class Lane(Protocol):
     """The contract of both lanes."""
+
+    def begin(self) -> list[Any]:
+        """A call begins that may fail: objects whose attributes it may replace."""
 
     def add(self, rows: Rows) -> None:
         """Take rows that are not late."""

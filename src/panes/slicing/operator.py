@@ -7,7 +7,8 @@ or across snapshot and restore gives the same results.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from panes.slicing.admission import TIME_LIMIT, bad_gaps, with_time
 from panes.slicing.arrival import Arrival, arrive
 from panes.slicing.checkpoint import restore, snapshot
 from panes.slicing.idle_keys import IdleKeys
+from panes.slicing.key_groups import KeyGroups, key_group
 from panes.slicing.keys import KeyDirectory
 from panes.slicing.lane import Query, Results, Rows
 from panes.slicing.ledger import TOO_LATE, LateLedger
@@ -30,16 +32,31 @@ from panes.slicing.row_buffer import RowBuffer
 from panes.slicing.rows.row_lane import RowLane
 from panes.slicing.spec import MANUAL, OperatorSpec
 from panes.slicing.workload import Workload, analyse, order_free
-from panes.windows.base import ALWAYS, NEVER, Bound, Window
+from panes.state.checked import demand
+from panes.state.journal import Journal, Replaced
+from panes.windows.base import ALWAYS, NEVER, SINCE_FIRST, Bound, Window
 
 Array = np.ndarray
 
 
 class SliceOperator:
-    """A running query. Made by `query.operator()`."""
+    """A running query. Made by `query.operator()`.
+
+    A call that raises changes nothing: the operator is as it was before. Calls from several threads take turns.
+    """
+
+    replaced = Replaced("watermark", "_seq", "_held", "_due", "_finished", "_calm_until")
+    #: when windows come and go
+    _planned = (
+        "_queries", "_next_number", "_expressions", "_builder", "_gaps", "_needs_raw", "_fails_on_rows",
+        "_order_matters",
+    )  # fmt: skip
 
     def __init__(self, spec: OperatorSpec) -> None:
         self.spec = spec
+        self._journal = Journal()
+        self._turn = RLock()
+        self._halfway = self._broken = False
         self.watermark: int = ALWAYS
         self._queries = tuple(
             Query(label, number, bound) for number, (label, bound) in enumerate(spec.bound_windows.items())
@@ -49,13 +66,15 @@ class SliceOperator:
         self._expressions = spec.expressions.including(_wanted(self._queries, spec))
         self._keys = KeyDirectory([spec.schema.field(k).type for k in spec.keys]) if spec.keys else None
         self._lanes: list[PartialLane | RowLane] = [self._make_lane(self._queries)]
-        self._ledger = LateLedger(spec.schema)
-        self._raw = RawRows()
-        self._buffer = RowBuffer(spec, self._next_due)
+        self._ledger = LateLedger(spec.schema, spec.keep_late, self._journal)
+        self._raw = RawRows(self._journal)
+        self._buffer = RowBuffer(spec, self._next_due, self._journal)
         self._held: list[Results] = []
         #: results of parts that were put together when some of them were behind the others
         self._due: list[pa.Table] = []
         self._idle_keys = IdleKeys()
+        #: the key groups that are held, of an operator that was restored from parts; None: all
+        self._groups: KeyGroups | None = None
         self._seq = 0
         self._ramp = np.arange(0)
         self._finished = False
@@ -83,6 +102,12 @@ class SliceOperator:
         """The windows of now, by label."""
         return dict(self._windows)
 
+    def __repr__(self) -> str:
+        outputs = ", ".join(self.spec.outputs or [a.name for a in self.spec.aggs])
+        reached = "" if self.watermark == ALWAYS else f", watermark {self.spec.domain.shown(self.watermark)}"
+        state = "finished" if self._finished else f"{self._counts['rows_in']:,} rows in{reached}"
+        return f"<Operator of {outputs} over {', '.join(self._windows)}: {state}>"
+
     def _make_lane(self, queries: Sequence[Query]) -> PartialLane | RowLane:
         if not needs_rows(self.spec, [q.window for q in queries]):
             return self._lane(queries, rows=False, dimensions={})
@@ -95,11 +120,11 @@ class SliceOperator:
         if not rows:
             return PartialLane(
                 queries, spec.aggs, lateness=spec.lateness, keyed=bool(spec.keys), store=spec.store,
-                emit_empty=spec.emit_empty,
+                emit_empty=spec.emit_empty, in_order=spec.in_order and spec.lateness is None, journal=self._journal,
             )  # fmt: skip
         return RowLane(
             queries, spec.aggs, lateness=spec.lateness, dimensions=dimensions, store=spec.store,
-            emit_empty=spec.emit_empty,
+            emit_empty=spec.emit_empty, in_order=spec.in_order and spec.lateness is None, journal=self._journal,
         )  # fmt: skip
 
     def _dimensions(self, queries: Sequence[Query]) -> dict[str, np.dtype]:
@@ -113,6 +138,11 @@ class SliceOperator:
         self._builder = ResultBuilder(self.spec, self._keys, labels, positions=numbers)
         self._gaps = sorted({c for q in self._queries for c in _gap_columns(q.window)})
         self._needs_raw = bool(kinds)
+        #: rows that are not late give nothing, and can't fail, as long as the watermark stays below this
+        self._calm_until = ALWAYS
+        self._fails_on_rows = any(a.bound.may_fail for a in self.spec.aggs) or any(
+            q.window.may_fail for q in self._queries
+        )
         ordered = any(f.name.endswith("seq") for a in self.spec.aggs for f in a.bound.fields)
         self._order_matters = ordered or any(isinstance(lane, RowLane) for lane in self._lanes)
         self._buffer.forget_due()
@@ -124,60 +154,141 @@ class SliceOperator:
 
     def next_due(self) -> int:
         """Nothing can become due before the watermark has reached this tick (unless rows come)."""
-        self._settle()
-        due, rows = self._next_due()
+        with self._turn:
+            self._settle()
+            due, rows = self._next_due()
         return due if rows > 0 else ALWAYS  # rows that wait for the watermark may complete a count of rows
 
     def take_late(self) -> pa.Table:
-        """Rows that no result uses, as in `late`, which are forgotten here: whoever asks keeps them."""
-        self._settle()
-        return self._ledger.take()
+        """The rows of `late`, which are forgotten here, but stay counted: whoever asks keeps them."""
+        with self._turn:
+            self._settle()
+            return self._ledger.take()
 
     def push(self, batch: Any) -> Result:
         """Take rows (Arrow, pandas, Polars, a dict or a list of dicts); returns the results now due."""
-        self._open("push")
-        if isinstance(batch, dict) and not self._due and self._buffer.takes(batch):
-            if not self._buffer.add(batch, self.watermark):
-                return self._builder.empty()
-            return self._given(self._flush())
+        with self._turn:
+            if self._finished or self._broken or self._journal.is_open:
+                self._open("push")
+            if not isinstance(batch, dict) or self._due or self._groups is not None or not self._buffer.takes(batch):
+                return self._all_or_nothing(self._push, batch)
+            # a single row waits as long as nothing can come of it
+            held = len(self._buffer.rows)
+            try:
+                if not self._buffer.add(batch, self.watermark) and self.spec.rows_can_wait:
+                    return self._builder.empty()
+                return self._all_or_nothing(self._flush)
+            except BaseException:
+                self._buffer.take_back(held)
+                raise
+
+    def _push(self, batch: Any) -> list[Results]:
         parts = self._flush()
         table = self.spec.read(batch)
-        if table.num_rows:
-            parts += self._ingest(table)
-        return self._given(parts)
+        return parts + self._ingest(table) if table.num_rows else parts
 
     def advance(self, watermark: Any) -> Result:
         """Event time has reached `watermark` (tick, datetime or ISO string); returns the results now due."""
-        self._open("advance")
         tick = self.spec.domain.point(watermark, argument="watermark")
+        with self._turn:
+            self._open("advance")
+            return self._all_or_nothing(self._advance_to, tick)
+
+    def _advance_to(self, tick: int) -> list[Results]:
+        self._begin()
         parts = self._flush()
         if tick < self.watermark:
             self._counts["watermark_regressions"] += 1
         elif tick > self.watermark:
             parts += self._advance(min(tick, TIME_LIMIT))
-        return self._given(parts)
+        return parts
 
     def finish(self) -> Result:
         """End of stream; returns everything that the end makes due. No more input after this."""
-        self._open("finish")
+        with self._turn:
+            self._open("finish")
+            return self._all_or_nothing(self._finish)
+
+    def _finish(self) -> list[Results]:
+        self._begin()
         parts = self._flush()
         for lane in self._lanes:
             parts.append(lane.finish())
             self._collect_rejected(lane)
         self._finished = True
-        return self._given(parts)
+        return parts
+
+    def _all_or_nothing(self, work: Callable[..., list[Results]], *arguments: Any) -> Result:
+        """The results of a call; if it fails, everything is as before."""
+        self._halfway = False
+        try:
+            result = self._given(work(*arguments))
+        except BaseException:
+            self._take_back()
+            raise
+        self._journal.commit()
+        self._idle_keys.forget(self._keys, self._lanes)  # only now: what lanes give names keys by their slots
+        return result
+
+    def _changing(self, work: Callable[..., None], *arguments: Any) -> None:
+        """Do something that gives no results; if it fails, everything is as before."""
+        self._halfway = False
+        try:
+            work(*arguments)
+        except BaseException:
+            self._take_back()
+            raise
+        self._journal.commit()
+
+    def _take_back(self) -> None:
+        """A call has failed."""
+        if self._journal.is_open:
+            self._journal.rewind()
+        elif self._halfway:
+            self._broken = True
+
+    def _begin(self) -> None:
+        """From here on something may fail after something has changed."""
+        journal = self._journal
+        if journal.is_open:
+            return
+        journal.begin()
+        journal.keep_container(self._counts)
+        if self._keys is not None:
+            journal.undo_by(self._keys.forget_after, self._keys.sizes())
+        watched: list[Any] = [self]
+        for lane in self._lanes:
+            watched += lane.begin()
+        journal.watch(watched)
 
     def _open(self, call: str) -> None:
+        if self._broken:
+            raise OperatorClosed(
+                f"{call}: an earlier call was interrupted halfway, so what the operator holds can't be trusted; "
+                "go on with query.operator(restore=...) from a snapshot"
+            )
+        if self._journal.is_open:
+            raise OperatorClosed(
+                f"{call}: the operator is in the middle of a call; user code that it runs can't call it"
+            )
         if self._finished:
             raise OperatorClosed(f"{call} after finish: the stream has ended; make a new operator")
 
     def _flush(self) -> list[Results]:
-        rows = self._buffer.drain()
-        return self._ingest(self.spec.read(rows)) if rows else []
+        if not len(self._buffer):
+            return []
+        self._begin()
+        return self._ingest(self.spec.read(self._buffer.drain()))
 
     def _settle(self) -> None:
         """Work on single rows held back; what they give (nothing, as a rule) goes out with the next call."""
-        self._held += self._flush()
+        with self._turn:
+            if len(self._buffer):
+                self._open("metrics")
+                self._changing(self._hold)
+
+    def _hold(self) -> None:
+        self._held = [*self._held, *self._flush()]
 
     def _given(self, parts: list[Results]) -> Result:
         parts, self._held = [*self._held, *parts], []
@@ -185,24 +296,34 @@ class SliceOperator:
             waiting = [lane.buffer.oldest(self._seq) for lane in self._lanes if isinstance(lane, RowLane)]
             self._raw.forget(min(waiting, default=self._seq))
         result = self._builder.build(parts)
-        self._idle_keys.forget(self._keys, self._lanes)  # only now: what lanes give names keys by their slots
+        self._halfway = False
         self._counts["results"] += len(result)
         if self._due:
             result, self._due = Result(pa.concat_tables([*self._due, result.table])), []
         return result
 
     def _ingest(self, table: pa.Table) -> list[Results]:
-        # first of all what may fail: a batch that does is refused whole, and nothing has changed
+        if self._groups is not None:
+            self._groups.check(table, self.spec.keys)
         evaluated = {text: column_from_arrow(a) for text, a in self._expressions.evaluate(table).items()}
-        self._counts["rows_in"] += table.num_rows
-        table, times, around, usable = with_time(table, self.spec.time, self._ledger)
-        if around is None:
+        came = table.num_rows
+        table, times, around, usable, others = with_time(table, self.spec.time)
+        n = len(times)
+        bound = None if self.spec.watermark == MANUAL else self.spec.bound
+        arrival = None if around is None else arrive(times, around, self.watermark, bound)
+        # up to here nothing has changed; from here on nothing may fail, or all of it can be taken back
+        calm = arrival is not None and arrival.late is None and arrival.watermark < self._calm_until
+        if calm and not others and not self._held and not self._due:
+            self._halfway = True
+        else:
+            self._begin()
+        self._counts["rows_in"] += came
+        for rejected, reason in others:
+            self._ledger.put(rejected, reason)
+        if arrival is None or around is None:
             return []
         if usable is not None:
             evaluated = {text: c.take(usable) for text, c in evaluated.items()}
-        n = len(times)
-        bound = None if self.spec.watermark == MANUAL else self.spec.bound
-        arrival = arrive(times, around, self.watermark, bound)
         slots = None if self._keys is None else self._keys.slots([table[k] for k in self.spec.keys])
         keys = None if self._keys is None else len(self._keys)
         span = around.low, around.high
@@ -261,6 +382,8 @@ class SliceOperator:
         parts = [lane.advance(self.watermark) for lane in self._lanes]
         for lane in self._lanes:
             self._collect_rejected(lane)
+        if self.watermark >= self._calm_until and not self._fails_on_rows:
+            self._calm_until = min(lane.calm_until for lane in self._lanes)
         self._buffer.forget_due()
         return parts
 
@@ -271,14 +394,26 @@ class SliceOperator:
                 self._counts["rows_used"] -= len(seq)
             lane.rejected = []
 
+    def _begin_with_windows(self) -> None:
+        self._begin()
+        self._journal.keep_container(self._lanes)
+        self._journal.keep_container(self._windows)
+        for name in self._planned:
+            self._journal.undo_by(setattr, self, name, getattr(self, name))
+
     def add_window(self, label: str, window: Window) -> None:
         """Give this window too from now on, starting with the first one whose rows are all still there."""
-        self._open("add_window")
+        with self._turn:
+            self._open("add_window")
+            self._settle()
+            self._changing(self._add_window, label, window)
+
+    def _add_window(self, label: str, window: Window) -> None:
+        self._begin_with_windows()
         if label in self._windows:
             raise QueryError(f"window {label!r} is there already: remove it first, or choose another label")
-        bound = window.bind(self.spec.domain)
+        bound = window.labelled(label, self.spec.domain)
         query = Query(label, self._next_number, bound)
-        self._settle()
         self._expressions = self._expressions.including(bound.columns)
         for lane in self._lanes:
             if isinstance(lane, RowLane) or order_free(bound):
@@ -294,10 +429,15 @@ class SliceOperator:
 
     def remove_window(self, label: str) -> None:
         """Stop giving this window."""
-        self._open("remove_window")
+        with self._turn:
+            self._open("remove_window")
+            self._settle()
+            self._changing(self._remove_window, label)
+
+    def _remove_window(self, label: str) -> None:
+        self._begin_with_windows()
         if label not in self._windows:
             raise QueryError(f"there is no window {label!r} to remove; there are {', '.join(self._windows)}")
-        self._settle()
         query = next(q for q in self._queries if q.label == label)
         for lane in self._lanes:
             if any(q.number == query.number for q in lane.queries):
@@ -307,18 +447,33 @@ class SliceOperator:
         self._plan_changed()
 
     def snapshot(self, *, key_groups: range | None = None) -> bytes:
-        """The whole state as bytes, or the part of some key groups (a range within 0..128)."""
-        self._settle()
-        return snapshot(self, key_groups)
+        """The whole state as bytes, or the part of some key groups (a range within 0..128).
 
-    def restore(self, blobs: bytes | Sequence[bytes]) -> SliceOperator:
-        """Take over the state of a snapshot, or of its parts; for an operator that has seen nothing yet."""
-        restore(self, [blobs] if isinstance(blobs, bytes) else blobs)
-        self._plan_changed()
+        Of an operator that was restored from parts, the whole is the part of the key groups that it holds.
+        """
+        with self._turn:
+            self._settle()
+            return snapshot(self, key_groups)
+
+    def restore(self, blobs: bytes | Sequence[bytes], *, trusted: bool = False) -> SliceOperator:
+        """Take over the state of a snapshot, or of parts; for an operator that has seen nothing yet.
+
+        `trusted`: see `query.operator`. If the bytes are refused, the operator is as before.
+        """
+        restore(self, [blobs] if isinstance(blobs, bytes) else list(blobs), trusted=trusted)
         return self
+
+    def key_group(self, *key: Any, **named: Any) -> int:
+        """The key group, 0..127, of a key: its values in the order of the key columns, or by their names."""
+        return key_group({k: self.spec.schema.field(k).type for k in self.spec.keys}, key, named)
 
     def _resume(self, facts: Mapping[str, Any], windows: Mapping[str, tuple[Window, Bound]]) -> None:
         """Be where a snapshot was taken, with lanes still empty."""
+        spec = self.spec
+        self._keys = KeyDirectory([spec.schema.field(k).type for k in spec.keys]) if spec.keys else None
+        self._ledger = LateLedger(spec.schema, spec.keep_late, self._journal)
+        self._raw, self._held, self._due = RawRows(self._journal), [], []
+        self._counts = dict.fromkeys(self._counts, 0)
         self.watermark, self._seq = facts["watermark"], facts["seq"]
         self._next_number, self._finished = facts["next_number"], facts["finished"]
         self._idle_keys = IdleKeys(facts["keys_used"])
@@ -326,25 +481,43 @@ class SliceOperator:
         self._queries = tuple(Query(label, number, windows[label][1]) for label, number, _ in facts["windows"])
         self._expressions = self.spec.expressions.including(_wanted(self._queries, self.spec))
         by_number = {q.number: q for q in self._queries}
-        self._lanes = [
-            self._lane(
-                [by_number[n] for n in lane["numbers"]],
-                rows=lane["rows"],
-                dimensions={name: np.dtype(kind) for name, kind in lane["dimensions"].items()},
-            )
-            for lane in facts["lanes"]
-        ]
+        self._lanes = [self._resumed_lane([by_number[n] for n in lane["numbers"]], lane) for lane in facts["lanes"]]
+
+    def _resumed_lane(self, queries: Sequence[Query], known: Mapping[str, Any]) -> PartialLane | RowLane:
+        """A lane as a snapshot says that it was, if it can have been so."""
+        measures = {name: np.dtype(kind) for name, kind in known["dimensions"].items()}
+        if known["rows"]:
+            demand(self._dimensions(queries).items() <= measures.items(), "a window is on a measure that is not kept")
+            # windows that are gone may have left measures behind, which go on being kept
+            self._expressions = self._expressions.including(m for m in measures if m != SINCE_FIRST)
+        else:
+            demand(not needs_rows(self.spec, [q.window for q in queries]), "windows that need rows are kept without")
+        return self._lane(queries, rows=known["rows"], dimensions=measures)
+
+    def _used_columns(self) -> Iterable[str]:
+        """All row expressions that the lanes of now look at."""
+        lanes = [lane for lane in self._lanes if isinstance(lane, RowLane)]
+        measures = [m for lane in lanes for m in lane.live.dimensions if m != SINCE_FIRST]
+        return dict.fromkeys([*_wanted(self._queries, self.spec), *measures])
 
     @property
     def late(self) -> pa.Table:
-        """Rows that no result uses, with the reason."""
-        self._settle()
-        return self._ledger.table()
+        """Rows that no result uses, with the reason: the newest `keep_late` of the stream."""
+        with self._turn:
+            self._settle()
+            return self._ledger.table()
 
     @property
     def metrics(self) -> dict[str, Any]:
-        """Rows in, used and late (by reason), results, slices, combines, keys, bytes of state (filled: without room
-        for more), watermark."""
+        """Rows in, used and late (by reason), results, keys, watermark, bytes of state (filled: without room for more).
+
+        Of slices: how many there are, how often one was cut in two (`splits`), joined to another (`merges`) or took
+        more rows in a call (`updates`), and how many partials were put together (`combines`). Sessions count too.
+        """
+        with self._turn:
+            return self._metrics()
+
+    def _metrics(self) -> dict[str, Any]:
         self._settle()
         lanes: dict[str, Any] = {}
         for lane in self._lanes:
@@ -356,7 +529,7 @@ class SliceOperator:
             "rows_late": len(self._ledger),
             "late_by_reason": dict(self._ledger.counts),
             "keys": 1 if self._keys is None else len(self._keys),
-            "watermark": None if self.watermark == ALWAYS else self.watermark,
+            "watermark": None if self.watermark == ALWAYS else self.spec.domain.shown(self.watermark),
             **lanes,
         }
 

@@ -5,20 +5,27 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from panes.state.journal import Journal, Replaced
+
 Array = np.ndarray
 
 
 class RawRows:
     """Batches as they were read, kept while one of their rows may still be rejected."""
 
-    def __init__(self) -> None:
+    replaced = Replaced("_parts")
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
         self._parts: list[tuple[Array, pa.Table]] = []  # arrival numbers (increasing), rows
 
     def keep(self, seq: Array, table: pa.Table) -> None:
-        self._parts.append((seq, table))
+        self._journal.keep_attributes(self)
+        self._parts = [*self._parts, (seq, table)]
 
     def forget(self, before: int) -> None:
         """Rows that arrived before this number are settled."""
+        self._journal.keep_attributes(self)
         self._parts = [(seq, table) for seq, table in self._parts if seq[-1] >= before]
 
     def find(self, wanted: Array) -> pa.Table:

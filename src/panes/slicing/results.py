@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -10,14 +11,16 @@ import numpy as np
 import pyarrow as pa
 
 from panes.aggregates.columns import arrow_from_values
-from panes.errors import DataError
+from panes.errors import DataError, QueryError
 from panes.slicing.keys import KeyDirectory
 from panes.slicing.lane import NO_TIME, Results, with_nan
 from panes.slicing.result_schema import REVISION, result_schema, time_type
+from panes.slicing.showing import html_table, text_table
 from panes.slicing.spec import OperatorSpec
 
 if TYPE_CHECKING:
     import pandas
+    import polars
 
 Array = np.ndarray
 #: Up to here a Python list is faster than a call of Arrow's take.
@@ -25,7 +28,10 @@ _FEW = 256
 
 
 class Result:
-    """What a call to an operator yields: an Arrow table, and shorthands for looking at it."""
+    """What a call to an operator yields: rows, as an Arrow table.
+
+    It prints as a table, and libraries that read Arrow's C stream (Polars, DuckDB, pandas, PyArrow) take it as it is.
+    """
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table
@@ -40,20 +46,56 @@ class Result:
         return self.rows()
 
     def __repr__(self) -> str:
-        return f"Result({self.table.num_rows} rows)"
+        return text_table(self.table)
+
+    def _repr_html_(self) -> str:
+        return html_table(self.table)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         return self.table.__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> Any:
+        return self.table.schema.__arrow_c_schema__()
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are."""
+        return self.table.num_rows
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types of the columns."""
+        return self.table.schema
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns."""
+        return self.table.column_names
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Results as dicts."""
         yield from self.table.to_pylist()
 
     def to_arrow(self) -> pa.Table:
+        """As an Arrow table."""
         return self.table
 
     def to_pandas(self) -> pandas.DataFrame:
+        """As a pandas frame."""
+        needed("pandas", "to_pandas()", "pandas")
         return self.table.to_pandas()
+
+    def to_polars(self) -> polars.DataFrame:
+        """As a Polars frame."""
+        return needed("polars", "to_polars()", "polars").from_arrow(self.table)
+
+
+def needed(module: str, what: str, extra: str) -> Any:
+    """A library that `what` can't do without; `extra` of the installation brings it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise QueryError(f"{what} needs {module}: pip install 'panes[{extra}]'") from error
 
 
 class ResultBuilder:

@@ -9,12 +9,15 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from panes.errors import QueryError
 from panes.slicing.lane import Agg
 from panes.units import TimeDomain
 from panes.windows.base import Bound, Window
 from panes.windows.codec import has_form, window_to_json
 
 MANUAL = "manual"
+#: How results of windows are put together from slices.
+STORES = ("auto", "lazy", "eager")
 
 
 class Expressions(Protocol):
@@ -43,26 +46,41 @@ class OperatorSpec:
     watermark: int | str | None = None  # bound in ticks, MANUAL, or None: declared in order
     lateness: int | None = None
     emit_empty: bool = False
+    keep_late: int | None = None  # so many rows that no result uses are held; None: all, for those who take them
     store: str = "auto"
     #: aggregates to result columns (expressions over aggregates); None: they are the result columns
     finalize: Callable[[pa.Table], pa.Table] | None = None
+    #: single rows may be worked on later, together: what can be wrong with one is seen when it comes
+    rows_can_wait: bool = True
     #: facts that tell one query from another, for snapshots; without its windows
     identity: Mapping[str, Any] = field(default_factory=dict)
+    #: what users call the results, to show; none: as the aggregates are called
+    outputs: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.store not in STORES:
+            raise QueryError(f"store={self.store!r} must be one of {', '.join(map(repr, STORES))}")
 
     @cached_property
     def bound_windows(self) -> dict[str, Bound]:
         """The windows in ticks of the domain, by label: bound once for all operators of this query."""
-        return {label: window.bind(self.domain) for label, window in self.windows}
+        return {label: window.labelled(label, self.domain) for label, window in self.windows}
 
     @cached_property
     def written_windows(self) -> dict[str, dict[str, Any]]:
-        """The windows as snapshots write them, by label; without those that are pickled whenever they are written."""
+        """The windows as snapshots write them, by label; without those that only their declaration can say."""
         return {label: window_to_json(window) for label, window in self.windows if has_form(window)}
 
     @cached_property
     def whole_identity(self) -> dict[str, Any]:
         """What makes a query this query: windows as declared (those added later are state), and all else."""
         return {**self.identity, "windows": {label: repr(window) for label, window in self.windows}}
+
+    @cached_property
+    def user_code(self) -> bool:
+        """Whether there is state that only users' own Python code understands."""
+        own_cells = any(f.python for a in self.aggs for f in a.bound.fields)
+        return own_cells or not all(has_form(window) for _, window in self.windows)
 
     @property
     def in_order(self) -> bool:

@@ -31,6 +31,7 @@ class WindowSet:
         self._family = (
             PeriodicFamily([q.window for q in periodic if isinstance(q.window, Periodic)]) if periodic else None
         )
+        self._periodic = list(dict.fromkeys(q.window for q in periodic if isinstance(q.window, Periodic)))
         self._numbers = np.array([q.number for q in periodic], np.int64)
         windows = [q.window for q in queries if isinstance(q.window, ContextFree)]
         self.reach = max((w.reach for w in windows), default=0)
@@ -95,6 +96,19 @@ class WindowSet:
         if self._family is not None:
             found.append(self._family.horizon(progress))
         return min(found)
+
+    @property
+    def periodic(self) -> bool:
+        """Whether all windows are periodic."""
+        return not self._others
+
+    def start_between(self, before: Array, after: Array, progress: Any) -> Array:
+        """Whether a window that ends after `progress` starts in each (before, after]; for periodic windows."""
+        found = np.zeros(len(after), bool)
+        for window in self._periodic:
+            latest = after - (after - window.offset) % window.slide
+            found |= (latest > before) & (latest + window.size > progress)
+        return found
 
     def clusters(self, values: Array) -> tuple[Array, Array]:
         """(first, last) of each group of sorted `values` with no stretch longer than a few steps inside."""

@@ -16,9 +16,10 @@ from typing import Any
 import pyarrow as pa
 
 from panes.errors import SnapshotDamaged, SnapshotForeign
+from panes.state.checked import fact, reading, value
 
 MAGIC = b"PANES\x00\x1asnap"
-FORMAT = 3
+FORMAT = 4
 _HEAD = struct.Struct("<11sIQ32s")
 
 
@@ -58,14 +59,29 @@ def unpack(blob: bytes) -> tuple[dict[str, Any], dict[str, pa.Table]]:
         raise SnapshotDamaged(f"the snapshot is cut or padded: {len(body)} bytes where {length} were written")
     if _checksum(version, body) != checksum:
         raise SnapshotDamaged("the snapshot was altered: its checksum does not fit its content")
+    with reading("the snapshot"):
+        return _parted(body)
+
+
+def _parted(body: bytes) -> tuple[dict[str, Any], dict[str, pa.Table]]:
+    """The parts of a body: whoever wrote a checksum that fits may have written anything."""
+    if len(body) < 8:
+        raise SnapshotDamaged("the snapshot has no header")
     (header_size,) = struct.unpack_from("<Q", body)
+    if header_size > len(body) - 8:
+        raise SnapshotDamaged(f"the header should have {header_size} bytes, more than there are")
     header = json.loads(body[8 : 8 + header_size])
-    tables = {}
+    facts, sizes = fact(header, "facts", dict), fact(header, "tables", list)
+    tables: dict[str, pa.Table] = {}
     at = 8 + header_size
-    for name, size in header["tables"]:
-        tables[name] = _read(body[at : at + size])
-        at += size
-    return header["facts"], tables
+    for name, size in sizes:
+        if value(name, "the name of a table", str) in tables:
+            raise SnapshotDamaged(f"the table {name!r} is there twice")
+        at += value(size, "the size of a table", int, low=0, high=len(body) - at)
+        tables[name] = _read(body[at - size : at])
+    if at != len(body):
+        raise SnapshotDamaged(f"the snapshot has {len(body) - at} bytes that belong to no table")
+    return facts, tables
 
 
 def _checksum(version: int, body: bytes) -> bytes:
@@ -81,4 +97,9 @@ def _write(table: pa.Table) -> bytes:
 
 def _read(data: bytes) -> pa.Table:
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-        return reader.read_all()
+        table = reader.read_all()
+    # columns without bytes can claim any length; no table of ours has fewer than a bit for a row
+    if table.num_rows > 8 * len(data):
+        raise SnapshotDamaged(f"a table of {len(data)} bytes claims to have {table.num_rows} rows")
+    table.validate(full=True)
+    return table

@@ -98,6 +98,8 @@ class _Trial:
             self._commutativity(singles)
         if laws.invertible:
             self._invertibility(singles)
+        if laws.idempotent:
+            self._idempotence(singles)
 
     def _identity(self, cells: Cells) -> None:
         none = self.bound.empty(len(cells))
@@ -119,6 +121,11 @@ class _Trial:
         order = self.draw(st.permutations(range(len(cells))))
         shuffled = cells.take(np.array(order, np.int64))
         self._same(f"is not commutative: in the order {order}", self._fold(cells), self._fold(shuffled))
+
+    def _idempotence(self, cells: Cells) -> None:
+        n = len(cells)
+        again = cells.take(np.repeat(np.arange(n), 2))
+        self._same("is not idempotent: with every row twice", self._fold(cells), self._fold(again))
 
     def _invertibility(self, cells: Cells) -> None:
         from hypothesis import strategies as st

@@ -59,7 +59,7 @@ def play_local(transcript: Transcript) -> None:
         elif step.action == "finish":
             result = op.finish()
         else:
-            op = query.operator(restore=op.snapshot())
+            op = query.operator(restore=op.snapshot(), trusted=True)
         ledger.results += [] if result is None else result.rows()
         ledger.late += op.take_late().to_pylist()
         ledger.check(step)

@@ -110,7 +110,16 @@ def _read_yaml(path: Path) -> Mapping[str, Any]:
         import yaml
     except ImportError as error:
         raise QueryError("transcripts in files need PyYAML: pip install 'panes[testing]'") from error
-    found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark is not None else ""
+        reason = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise QueryError(f"{path}{line}: this is no YAML: {reason}") from error
+    except (UnicodeDecodeError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else "it is no UTF-8 text"
+        raise QueryError(f"{path}: this is no YAML: {reason}") from error
     if not isinstance(found, Mapping):
         raise QueryError(f"{path} must hold one transcript, with stream, windows, aggregates and steps")
     return {"name": path.stem, **found}

@@ -31,7 +31,7 @@ from panes.windows.periodic import Periodic, PeriodicFamily, sliding, tumbling
 from panes.windows.punctuated import punctuated
 from panes.windows.session import session
 from panes.windows.threshold import threshold
-from panes.windows.user import ContextFreeWindow, DeterministicWindow, FreeFormWindow, WindowEvents
+from panes.windows.user import ContextFreeWindow, DeterministicWindow, FreeFormWindow, WindowDue, WindowEvents
 
 __all__ = [
     "ALWAYS",
@@ -58,6 +58,7 @@ __all__ = [
     "Running",
     "Scanned",
     "Window",
+    "WindowDue",
     "WindowEvents",
     "cumulate",
     "delta",

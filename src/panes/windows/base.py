@@ -17,8 +17,8 @@ one of
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -45,14 +45,16 @@ class ContextClass(str, Enum):
 
 @dataclass(frozen=True)
 class Measure:
-    """What a window counts in: event time, rows per key, an advancing column, or time since the key's first row."""
+    """What a window counts in: event time, rows per key, an advancing column, or time since the key's first row.
 
-    kind: str  # "time" | "rows" | "column" | "since"
+    Windows that count in nothing lie on "data": what rows say decides.
+    """
+
+    kind: str  # "time" | "rows" | "column" | "since" | "data"
     column: str | None = None
 
     def __str__(self) -> str:
-        names = {"time": "event time", "rows": "row count", "since": "event time since the first row"}
-        return names.get(self.kind, str(self.column))
+        return _MEASURES.get(self.kind, str(self.column))
 
     @property
     def dimension(self) -> str | None:
@@ -60,11 +62,18 @@ class Measure:
         return SINCE_FIRST if self.kind == "since" else self.column
 
 
+_MEASURES = {
+    "time": "event time",
+    "rows": "row count",
+    "since": "event time since the first row",
+    "data": "what rows say",
+}
 #: the dimension of Measure("since"), which is no column
 SINCE_FIRST = "time since the first row"
 TIME = Measure("time")
 ROWS = Measure("rows")
 SINCE = Measure("since")
+DATA = Measure("data")
 
 
 class Window(ABC):
@@ -73,6 +82,10 @@ class Window(ABC):
     @abstractmethod
     def bind(self, domain: TimeDomain) -> Bound:
         """Resolve units against the stream's time domain; raises QueryError on misuse."""
+
+    def labelled(self, label: str, domain: TimeDomain) -> Bound:
+        """`bind`, for a window whose results have this label."""
+        return replace(self.bind(domain), label=label)
 
 
 class Part:
@@ -89,11 +102,26 @@ class Bound:
     columns: tuple[str, ...] = field(default=(), kw_only=True)
     #: a window with the same rows as the one before it (of the same key) is not given
     changes_only: bool = field(default=False, kw_only=True)
+    #: what its results are labelled, for messages
+    label: str = field(default="", kw_only=True, compare=False, repr=False)
+
+    #: the clock of the stream closes windows, which rows of any key move, up to the last of all
+    clocked = False
+
+    @property
+    def where(self) -> str:
+        """Its name at the beginning of messages."""
+        return f"window {self.label!r}" if self.label else ""
 
     @property
     def measures(self) -> tuple[Measure, ...]:
         """All measures that the window looks at."""
         return (self.measure,)
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether a row can make it fail: user code does, and values that it can't take."""
+        return False
 
 
 class ContextFree(Bound, ABC):
@@ -168,7 +196,8 @@ class KeyRuns:
 class Closed:
     """Windows that ended: rows [start_pos, stop_pos) of a key, with their [start, end) in event time.
 
-    `end` is NEVER where only the end of the stream closed the window.
+    `end` is NEVER where only the end of the stream closed the window. `upto` is where they end on the measure of
+    the window, if that is a column.
     """
 
     slots: Array
@@ -176,6 +205,7 @@ class Closed:
     stop_pos: Array
     start: Array
     end: Array
+    upto: Array | None = None
 
     @classmethod
     def none(cls) -> Closed:
@@ -204,6 +234,8 @@ class Discretizer(Bound, ABC):
     #: per-key state, one NumPy column each: name -> default (its dtype is the column's dtype; object
     #: for user state). A key that was never seen has the defaults.
     state: Mapping[str, Any]
+    #: object columns of `state` that hold bytes or None: pairs of int64, the position and time of windows that are open
+    packed: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def scan(self, rows: KeyRuns, state: dict[str, Array]) -> Scanned:
@@ -217,6 +249,10 @@ class Discretizer(Bound, ABC):
         """End of stream: windows that the end closes. `rows_seen` is the number of rows of each key."""
         return Closed.none()
 
+    def asked_by_time(self, state: dict[str, Array]) -> Array:
+        """For which keys time alone runs user code, which may change the objects of users in `state`."""
+        return np.empty(0, np.int64)
+
     @abstractmethod
     def open_from(self, state: dict[str, Array]) -> Array:
         """Per key the first position that a window still open may need; NEVER where none is open."""
@@ -228,7 +264,7 @@ class LookBack(Bound):
 
     The rows before a tick count, and the last of them is where `size` is measured from: n rows with it, or all
     rows whose value is above its value - size. Due only if the step before the tick holds a row (an unchanged
-    answer is not repeated). `measure` is that of the ticks.
+    answer is not repeated), or else with `unchanged`. `measure` is that of the ticks.
     """
 
     back: Measure = field(kw_only=True)
@@ -238,7 +274,19 @@ class LookBack(Bound):
     passing: int = field(default=1, kw_only=True)
     #: ticks on rows only: the end of the stream is a tick too, if rows have come since the last one
     at_end: bool = field(default=False, kw_only=True)
+    #: ticks on time or a column only: due also if the step holds no row, from the first row of the key on
+    unchanged: bool = field(default=False, kw_only=True)
     context = ContextClass.FORWARD_AWARE
+
+    @property
+    def no_lateness(self) -> str | None:
+        """Why late rows can't correct these windows; None: they can."""
+        if self.unchanged and self.measure != TIME:
+            return (
+                f"windows at every step of {self.measure}, unchanged ones too, have nothing by which late rows could "
+                "tell one from the next: say unchanged=False (in CQL: ON CHANGE)"
+            )
+        return None
 
     @property
     def measures(self) -> tuple[Measure, ...]:
@@ -254,12 +302,23 @@ class FreeForm(Bound, ABC):
     def new_state(self) -> Any:
         """State of one key."""
 
-    @abstractmethod
-    def on_row(self, state: Any, row: Mapping[str, Any], position: int, time: int) -> tuple[int, bool]:
-        """Called before the row enters: (number of rows that expire at the head, emit?).
+    #: whether time alone may make a window due
+    timed: bool = False
 
-        On emit the window of all rows held, after expiry and before this row enters, is a result.
+    @abstractmethod
+    def on_row(self, state: Any, row: Mapping[str, Any], position: int, time: int) -> tuple[int, int | None]:
+        """Called before the row enters: number of rows that expire at the head; the end of a window, or None.
+
+        With an end, all rows held, after expiry and before this row enters, are a result.
         """
+
+    def on_time(self, state: Any, time: int) -> list[tuple[int, int]]:
+        """Event time has reached `time`: of each window that is due, how many rows leave before it, and its end."""
+        return []
+
+    def on_finish(self, state: Any) -> list[tuple[int, int]]:
+        """The same at the end of the stream; an end may be NEVER."""
+        return []
 
 
 @dataclass(frozen=True)
@@ -272,8 +331,6 @@ class Machine(Bound):
     no_lateness: ClassVar[str | None] = None
     #: windows of a key depend on rows of others, so all keys must be in one place
     central: ClassVar[bool] = False
-    #: the clock of the stream closes windows, which rows of any key move, up to the last of all
-    clocked: ClassVar[bool] = False
 
     def start(self, *, reduces: bool) -> Running:
         """A machine that has seen nothing. `reduces`: partials are smaller than the rows they are made of."""
@@ -300,8 +357,16 @@ class Running(ABC):
         """For slots 0..slots-1 the first position that a window still to come may need; NEVER where none may."""
 
     @abstractmethod
+    def reached(self, slots: int) -> Array:
+        """For slots 0..slots-1 the position after the last row that was seen; NEVER where none was."""
+
+    @abstractmethod
     def select(self, slots: Array) -> Running:
         """A copy of the state of these keys, renumbered 0, 1, ..."""
+
+    @abstractmethod
+    def saved(self, slots: Array | None) -> Callable[[], None]:
+        """What puts everything back as it is now, after rows of these keys came, or (None) time or the end."""
 
     @abstractmethod
     def put(self, slots: Array, part: Running) -> None:
@@ -324,3 +389,13 @@ class Running(ABC):
     def plan(self) -> str:
         """How windows are assembled, in a few words, for explain and metrics."""
         return "windows of whole slices"
+
+    @property
+    def declares(self) -> str | None:
+        """Which code of users declares where windows begin, so that it must be checked; None: none does."""
+        return None
+
+    @property
+    def ends_in_rows(self) -> bool:
+        """Whether windows of `finish` may begin inside a slice, so that rows that are `needed` are kept for them."""
+        return False

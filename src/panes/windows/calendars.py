@@ -7,7 +7,7 @@ at which they start are found through `zoneinfo` once per date and zone, then re
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from typing import Any
@@ -84,6 +84,8 @@ class CalendarWindows(ContextFree):
     ticks_per_second: int = field(kw_only=True)
     shift: Calendar = field(default=Calendar(0, "day"), kw_only=True)
     clock: int = field(default=0, kw_only=True)
+    #: windows end at every slide instead, and start `size` of the calendar before
+    at_end: bool = field(default=False, kw_only=True)
 
     @property
     def reach(self) -> float:  # type: ignore[override]
@@ -106,8 +108,9 @@ class CalendarWindows(ContextFree):
             dates = (numbers * self.slide.months).astype("M8[M]").astype("M8[D]").astype(np.int64)
         else:
             dates = numbers * self.slide.days + (_MONDAY if self.slide.unit == "week" else 0)
-        starts = self._ticks(_add(dates, self.shift))
-        ends = self._ticks(_add(_add(dates, self.size), self.shift))
+        size = replace(self.size, count=-self.size.count) if self.at_end else self.size
+        one, other = (self._ticks(_add(some, self.shift)) for some in (dates, _add(dates, size)))
+        starts, ends = (other, one) if self.at_end else (one, other)
         there = starts < ends  # not so for dates a zone left out, and beyond the years there are
         return starts[there], ends[there]
 
@@ -119,7 +122,8 @@ class CalendarWindows(ContextFree):
     def _around(self, lo: Any, hi: Any) -> tuple[Array, Array]:
         """All windows that start or end in [lo, hi], and some around."""
         first, last = (int(t) // (_DAY * self.ticks_per_second) for t in (lo, hi))
-        return self._windows(self._numbers(first - _most_days(self.size) - 2, last + 2))
+        long = _most_days(self.size)
+        return self._windows(self._numbers(first - 2 - (0 if self.at_end else long), last + 2 + long * self.at_end))
 
     def edges(self, lo: Any, hi: Any) -> Array:
         both = np.unique(np.concatenate(self._around(lo, hi)))

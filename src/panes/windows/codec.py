@@ -1,17 +1,20 @@
 """Window specs as JSON values and back, for snapshots.
 
 The specs of this package, and the policies that they may be made of, are written field by field. A user's own window
-class, or a user's function inside a spec, can only be pickled; such an entry says so with the key "pickled".
+class, or a user's function inside a spec, can only be pickled; such an entry says so with the key "pickled". Windows
+that the query declares are never written so: a reader has them already.
 """
 
 from __future__ import annotations
 
 import base64
-import pickle
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
+from panes.errors import SnapshotDamaged
+from panes.state import pickles
+from panes.state.checked import demand, fact, reading, value
 from panes.units import Duration, Rows
 from panes.windows.base import Part, Window
 
@@ -20,19 +23,26 @@ def window_to_json(window: Window) -> dict[str, Any]:
     """A spec as JSON values."""
     if has_form(window):
         return _written(window)
-    return {"pickled": base64.b64encode(pickle.dumps(window)).decode()}
+    return {"pickled": base64.b64encode(pickles.dumps(window)).decode()}
 
 
-def window_from_json(data: dict[str, Any]) -> Window:
-    """The spec of `window_to_json`."""
-    if "pickled" in data:
-        return pickle.loads(base64.b64decode(data["pickled"]))
-    return _made(Window, data)
+def window_from_json(data: dict[str, Any], label: str = "") -> Window:
+    """The spec of `window_to_json`; `label` says to the user which window it is."""
+    what = f"window {label!r}" if label else "a window"
+    with reading(what):
+        if "pickled" not in value(data, what, dict):
+            return _made(Window, data)
+        demand(len(data) == 1, f"{what} is written in two ways")
+        written = base64.b64decode(fact(data, "pickled", str), validate=True)
+        found = pickles.loads(written, f"{what}, added while running,")
+    if not isinstance(found, Window):
+        raise SnapshotDamaged(f"{what} was pickled as a window, and is {type(found).__name__}")
+    return found
 
 
 def _made(base: type, data: dict[str, Any]) -> Any:
-    kind = {k.__name__: k for k in _specs(base)}[data["kind"]]
-    return kind(**{name: _from_value(v) for name, v in data["fields"].items()})
+    kind = {k.__name__: k for k in _specs(base)}[fact(data, "kind", str)]
+    return kind(**{name: _from_value(v) for name, v in fact(data, "fields", dict).items()})
 
 
 def _specs(kind: Any) -> list[Any]:
@@ -82,7 +92,7 @@ def _from_value(value: Any) -> Any:
         return value
     ((kind, inner),) = value.items()
     if kind == "window":
-        return window_from_json(inner)
+        return _made(Window, inner)  # one that is pickled is never inside of another
     if kind == "part":
         return _made(Part, inner)
     if kind == "tuple":
@@ -93,4 +103,4 @@ def _from_value(value: Any) -> Any:
         return Duration(inner)
     if kind == "timedelta":
         return timedelta(*inner)
-    return (datetime if kind == "datetime" else date).fromisoformat(inner)
+    return {"datetime": datetime, "date": date}[kind].fromisoformat(inner)

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from panes.errors import QueryError
+from panes.errors import QueryError, calling
 from panes.units import TimeDomain, is_number
-from panes.windows.base import ROWS, Array, Closed, Discretizer, KeyRuns, Scanned, Window
+from panes.windows.base import DATA, Array, Closed, Discretizer, KeyRuns, Scanned, Window
 from panes.windows.scanning import (
     OPEN_STATE,
     finish_open,
@@ -71,18 +71,24 @@ class DeltaScan(Discretizer):
             state["has_ref"][g], state["ref"][g] = known, ref
         return begin
 
+    @property
+    def user_code(self) -> str:
+        return f"{self.where}: delta" if self.where else "delta"
+
     def _begins_by_function(self, function: Distance, values: Array, rows: KeyRuns, state: dict[str, Array]) -> Array:
         begin = np.zeros(len(values), bool)
         plain = values.tolist()
-        for g in range(len(rows.slots)):
-            opened, ref = state["open"][g], state["ref"][g]
-            for i in range(rows.offsets[g], rows.offsets[g + 1]):
-                value = None if plain[i] is None or plain[i] != plain[i] else plain[i]
-                if not opened or (ref is not None and value is not None and function(ref, value) > self.threshold):
-                    begin[i] = True
-                    opened, ref = True, None
-                ref = value if ref is None else ref
-            state["ref"][g] = ref
+        with calling(self, "function") as call:
+            for g in range(len(rows.slots)):
+                opened, ref = state["open"][g], state["ref"][g]
+                for i in range(rows.offsets[g], rows.offsets[g + 1]):
+                    value = None if plain[i] is None or plain[i] != plain[i] else plain[i]
+                    call.arguments = (ref, value)
+                    if not opened or (ref is not None and value is not None and function(ref, value) > self.threshold):
+                        begin[i] = True
+                        opened, ref = True, None
+                    ref = value if ref is None else ref
+                state["ref"][g] = ref
         return begin
 
     def finish(self, slots: Array, state: dict[str, Array], rows_seen: Array) -> Closed:
@@ -111,7 +117,7 @@ class Delta(Window):
         return call("delta", self.threshold, on=self.on, function=self.function)
 
     def bind(self, domain: TimeDomain) -> DeltaScan:
-        return DeltaScan(ROWS, threshold=self.threshold, column=self.on, function=self.function, columns=(self.on,))
+        return DeltaScan(DATA, threshold=self.threshold, column=self.on, function=self.function, columns=(self.on,))
 
 
 def delta(threshold: float, *, on: str, function: Distance | None = None) -> Delta:

@@ -54,7 +54,7 @@ def lengths(size: Any, every: Any, on: str | None, every_on: str | None) -> tupl
     return Length(size, on), Length(every, on if is_number(every) else None)
 
 
-def bind_back(domain: TimeDomain, length: Length, ticks: Bound, *, at_end: bool) -> LookBack:
+def bind_back(domain: TimeDomain, length: Length, ticks: Bound, *, at_end: bool, unchanged: bool = False) -> LookBack:
     """The last `length` at each tick."""
     if not isinstance(ticks, ContextFree):
         raise QueryError(f"every: {ticks!r} has no regular steps")
@@ -70,4 +70,6 @@ def bind_back(domain: TimeDomain, length: Length, ticks: Bound, *, at_end: bool)
     elif not is_number(size):
         raise QueryError(f"size={size!r} on the column {length.on!r} must be a number: it is no event time")
     columns = tuple(dict.fromkeys((*columns_of(ticks.measure), *columns_of(measure))))
-    return LookBack(ticks.measure, back=measure, size=size, ticks=ticks, at_end=at_end, columns=columns)
+    return LookBack(
+        ticks.measure, back=measure, size=size, ticks=ticks, at_end=at_end, unchanged=unchanged, columns=columns
+    )

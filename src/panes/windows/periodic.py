@@ -122,21 +122,29 @@ def bind_sliding(domain: TimeDomain, spec: Sliding) -> Bound:
     size, every = lengths(spec.size, spec.every, spec.on, spec.every_on)
     at_end = spec.align == "end"
     mixed = size.measure() != every.measure()
+    if spec.unchanged and (not mixed or every.measure() == ROWS):
+        raise QueryError(
+            "unchanged=True is for a size and a slide on different measures, the slide on time or on a column: other "
+            "windows are given whether or not rows have come since the last one"
+        )
     if spec.partial and not (mixed or at_end):
         raise QueryError(
             'partial=True needs align="end": windows that start at every slide are many at the end of the stream'
         )
     if mixed or (at_end and size.measure() == ROWS):
         ticks = bind_periodic(domain, size=every.value, every=every.value, on=every.on, offset=spec.offset, tz=spec.tz)
-        return bind_back(domain, size, ticks, at_end=spec.partial)
+        return bind_back(domain, size, ticks, at_end=spec.partial, unchanged=spec.unchanged)
     bound = bind_periodic(domain, size=spec.size, every=spec.every, on=size.on, offset=spec.offset, tz=spec.tz)
     if not at_end:
         return bound
     if spec.partial:
         raise QueryError(f"partial=True is for slides in rows: on {bound.measure} every window has an end")
-    if not isinstance(bound, Periodic):
-        raise QueryError('align="end" is for sizes of fixed length, not for months, years or days in a time zone')
-    return replace(bound, offset=bound.offset - bound.size)
+    if isinstance(bound, Periodic):
+        return replace(bound, offset=bound.offset - bound.size)
+    from panes.windows.calendars import CalendarWindows
+
+    assert isinstance(bound, CalendarWindows)
+    return replace(bound, at_end=True)
 
 
 def bind_periodic(
@@ -207,9 +215,12 @@ class Sliding(Window):
     every_on: str | None = None
     align: str = "start"
     partial: bool = False
+    unchanged: bool = False
 
     def __post_init__(self) -> None:
         _check(self)
+        if not isinstance(self.unchanged, bool):
+            raise QueryError(f"unchanged={self.unchanged!r} must be True or False")
         object.__setattr__(self, "every", size_argument(self.every, "every"))
         optional_expression(self.every_on, "every_on")
         if self.align not in ("start", "end"):
@@ -224,6 +235,7 @@ class Sliding(Window):
             every_on=self.every_on,
             align=None if self.align == "start" else self.align,
             partial=True if self.partial else None,
+            unchanged=True if self.unchanged else None,
             offset=self.offset,
             tz=self.tz,
         )
@@ -266,6 +278,7 @@ def sliding(
     every_on: str | None = None,
     align: str = "start",
     partial: bool = False,
+    unchanged: bool = False,
     offset: Any = None,
     tz: str | None = None,
 ) -> Sliding:
@@ -276,7 +289,9 @@ def sliding(
     rows". `every_on`: the column of the slide, if it is not that of the size.
 
     `align="end"`: windows end at every `every` also where both are of one measure; the first ones hold what there
-    is. `partial`: with a slide in rows, the end of the stream is the end of a window too.
+    is. `partial`: with a slide in rows, the end of the stream is the end of a window too. `unchanged`: "the last 10
+    rows every 5 s" are given every 5 s, also where no row has come since the last time; up to the watermark, and at
+    the end of the stream up to the last row of any key.
 
     >>> sliding("10 min", every="5 s")
     sliding("10 min", every="5 s")
@@ -284,4 +299,4 @@ def sliding(
     >>> sliding("5 s", every=rows(10))
     sliding("5 s", every=rows(10))
     """
-    return Sliding(size, every, on, offset, tz, every_on, align, partial)
+    return Sliding(size, every, on, offset, tz, every_on, align, partial, unchanged)

@@ -8,17 +8,19 @@ from typing import Any
 
 import numpy as np
 
+from panes.errors import QueryError
 from panes.units import TimeDomain
-from panes.windows.base import NEVER, ROWS, Array, Closed, Discretizer, KeyRuns, Scanned, Window
+from panes.windows.base import DATA, NEVER, Array, Closed, Discretizer, KeyRuns, Scanned, Window
 from panes.windows.scanning import (
     OPEN_STATE,
+    before,
     finish_open,
     open_positions,
     pair_up,
     stops_of_begins,
     truth,
 )
-from panes.windows.spec import call, expression, optional_expression
+from panes.windows.spec import call, optional_expression
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,24 @@ class PunctuatedScan(Discretizer):
 
 
 @dataclass(frozen=True)
+class EndScan(Discretizer):
+    """Each row that matches `end` ends a window, which it is in; the next row begins another."""
+
+    end: str = field(kw_only=True)
+
+    @property
+    def state(self) -> Mapping[str, Any]:  # type: ignore[override]
+        return OPEN_STATE
+
+    def scan(self, rows: KeyRuns, state: dict[str, Array]) -> Scanned:
+        end = truth(rows.columns[self.end])
+        return pair_up(rows, before(rows, end, ~state["open"]), end, state, with_stop=True)
+
+    def open_from(self, state: dict[str, Array]) -> Array:
+        return open_positions(state)
+
+
+@dataclass(frozen=True)
 class BracketScan(Discretizer):
     """Each row that matches `begin` opens one more window; one that matches `end` first ends all of them.
 
@@ -52,6 +72,8 @@ class BracketScan(Discretizer):
 
     begin: str = field(kw_only=True)
     end: str = field(kw_only=True)
+
+    packed = ("packed",)
 
     @property
     def state(self) -> Mapping[str, Any]:  # type: ignore[override]
@@ -121,28 +143,36 @@ def _store_open(state: dict[str, Array], groups: Array, pos: Array, time: Array)
 class Punctuated(Window):
     """Windows marked by rows: see `punctuated`."""
 
-    begin: str
+    begin: str | None = None
     end: str | None = None
 
     def __post_init__(self) -> None:
-        expression(self.begin, "begin")
+        if self.begin is None and self.end is None:
+            raise QueryError("punctuated() needs begin=, end= or both: SQL conditions that mark where windows lie")
+        optional_expression(self.begin, "begin")
         optional_expression(self.end, "end")
 
     def __repr__(self) -> str:
         return call("punctuated", begin=self.begin, end=self.end)
 
-    def bind(self, domain: TimeDomain) -> PunctuatedScan | BracketScan:
+    def bind(self, domain: TimeDomain) -> PunctuatedScan | EndScan | BracketScan:
+        columns = tuple(dict.fromkeys(c for c in (self.begin, self.end) if c is not None))
+        if self.begin is None:
+            assert self.end is not None
+            return EndScan(DATA, end=self.end, columns=columns)
         if self.end is None:
-            return PunctuatedScan(ROWS, begin=self.begin, columns=(self.begin,))
-        columns = (self.begin, self.end) if self.end != self.begin else (self.begin,)
-        return BracketScan(ROWS, begin=self.begin, end=self.end, columns=columns)
+            return PunctuatedScan(DATA, begin=self.begin, columns=columns)
+        return BracketScan(DATA, begin=self.begin, end=self.end, columns=columns)
 
 
-def punctuated(*, begin: str, end: str | None = None) -> Punctuated:
-    """Windows that begin at rows matching the SQL predicate `begin`, which are in them.
+def punctuated(*, begin: str | None = None, end: str | None = None) -> Punctuated:
+    """Windows between rows that match SQL predicates.
 
-    Without `end`, a window lasts until the next begins. With it, a row that matches `end` ends all open
-    windows and is in none of them; one that matches both ends, then begins.
+    - `begin` alone: a window begins at each row that matches, and lasts until the next begins.
+    - `end` alone: a window lasts from the first row, or the row after the last end, to a row that matches, which is
+      its last.
+    - Both: a row that matches `begin` opens a window; one that matches `end` ends all open windows and is in none
+      of them; one that matches both ends, then begins.
 
     >>> punctuated(begin="kind = 'start'", end="kind = 'stop'")
     punctuated(begin="kind = 'start'", end="kind = 'stop'")

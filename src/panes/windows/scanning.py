@@ -58,15 +58,23 @@ def stops_of_begins(rows: KeyRuns, begin: Array, is_open: Array) -> Array:
     return stop
 
 
-def pair_up(rows: KeyRuns, begin: Array, stop: Array, state: dict[str, Array], end: Array | None = None) -> Scanned:
+def pair_up(
+    rows: KeyRuns,
+    begin: Array,
+    stop: Array,
+    state: dict[str, Array],
+    end: Array | None = None,
+    *,
+    with_stop: bool = False,
+) -> Scanned:
     """Close the open window before each row in `stop`, open one at each row in `begin` (boolean per row).
 
     Every stop has a window to close, and windows don't overlap: the callers see to it. `end` holds the end of
-    the window closed at a row; the row's time unless given.
+    the window closed at a row; the row's time unless given. `with_stop`: the row that closes a window is its last.
     """
     begins, stops = np.flatnonzero(begin), np.flatnonzero(stop)
     groups = np.searchsorted(rows.offsets, stops, side="right") - 1
-    opener = np.searchsorted(begins, stops, side="left") - 1
+    opener = np.searchsorted(begins, stops, side="right" if with_stop else "left") - 1
     here = opener >= 0
     here[here] = begins[opener[here]] >= rows.offsets[groups[here]]
     opened_at = begins[opener[here]]
@@ -75,12 +83,12 @@ def pair_up(rows: KeyRuns, begin: Array, stop: Array, state: dict[str, Array], e
     closed = Closed(
         rows.slots[groups],
         start_pos,
-        _positions(rows, stops),
+        _positions(rows, stops) + with_stop,
         start,
         (rows.times if end is None else end)[stops],
     )
-    _update_open(rows, begins, stops, state)
-    return Scanned(closed, np.flatnonzero(begin | stop))
+    _update_open(rows, begins, stops, state, with_stop)
+    return Scanned(closed, begins if with_stop else np.flatnonzero(begin | stop))
 
 
 def _positions(rows: KeyRuns, flat: Array) -> Array:
@@ -88,11 +96,15 @@ def _positions(rows: KeyRuns, flat: Array) -> Array:
     return rows.first_pos[groups] + flat - rows.offsets[groups]
 
 
-def _update_open(rows: KeyRuns, begins: Array, stops: Array, state: dict[str, Array]) -> None:
-    """What stays open after these begins and stops is known by the last of each key; a begin wins a tie."""
+def _update_open(rows: KeyRuns, begins: Array, stops: Array, state: dict[str, Array], with_stop: bool) -> None:
+    """What stays open after these begins and stops is known by the last of each key.
+
+    Of a begin and a stop at one row the begin comes last, unless the row is in the window that it stops.
+    """
     last_begin, last_stop = (_last_of_group(rows, marks) for marks in (begins, stops))
-    state["open"][(last_stop >= 0) & (last_stop > last_begin)] = False
-    opened = np.flatnonzero((last_begin >= 0) & (last_begin >= last_stop))
+    opens = (last_begin > last_stop) if with_stop else (last_begin >= last_stop)
+    state["open"][(last_stop >= 0) & ~opens] = False
+    opened = np.flatnonzero((last_begin >= 0) & opens)
     state["open"][opened] = True
     state["start_pos"][opened] = _positions(rows, last_begin[opened])
     state["start"][opened] = rows.times[last_begin[opened]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -59,12 +59,8 @@ class SessionScan(Discretizer):
         times = rows.times
         if self.gap_column is None:
             return np.where(times > _LAST - self.gap, _LAST, times + self.gap)
-        gaps = rows.columns[self.gap_column]
-        if gaps.dtype.kind not in "iu":
-            # 2**62 and above is as good as endless, and float64 can't say where int64 ends
-            gaps = np.floor(np.clip(numbers(gaps), 0, 2.0**62)).astype(np.int64)
-        room = _LAST - np.maximum(times, 0)
-        return times + np.minimum(gaps, np.where(times < 0, _LAST, room))
+        gaps = _whole_gaps(rows.columns[self.gap_column])
+        return times + np.minimum(gaps, _LAST - np.maximum(times, 0))
 
     def scan(self, rows: KeyRuns, state: dict[str, Array]) -> Scanned:
         growing = self.gap_column is None
@@ -83,7 +79,10 @@ class SessionScan(Discretizer):
 
 @dataclass(frozen=True)
 class ColumnSessionScan(Discretizer):
-    """Sessions on an advancing column: closed by rows only, and shown like all windows that rows close."""
+    """Sessions on an advancing column: closed by rows only. A session is [first value, deadline) on the column.
+
+    The deadline of whole numbers is one, in state `whole`; that of others is in `deadline`.
+    """
 
     gap: Any = field(default=None, kw_only=True)
     gap_column: str | None = field(default=None, kw_only=True)
@@ -91,43 +90,65 @@ class ColumnSessionScan(Discretizer):
 
     @property
     def state(self) -> Mapping[str, Any]:  # type: ignore[override]
-        return {**OPEN_STATE, "deadline": np.float64(0), "seen": np.int64(0)}
+        return {**OPEN_STATE, "deadline": np.float64(np.nan), "whole": np.int64(0), "seen": np.int64(0)}
 
     def scan(self, rows: KeyRuns, state: dict[str, Array]) -> Scanned:
-        values = numbers(rows.columns[str(self.measure.column)])
-        gaps = self.gap if self.gap_column is None else numbers(rows.columns[self.gap_column])
+        values = rows.columns[str(self.measure.column)]
+        gaps = np.asarray(self.gap) if self.gap_column is None else rows.columns[self.gap_column]
         growing = self.gap_column is None
-        return _scan(rows, values, values + gaps, state, growing=growing, by_rows=True)
+        if values.dtype.kind in "iu":
+            values = values.astype(np.int64)
+            gaps = _whole_gaps(gaps)
+            deadlines = values + np.minimum(gaps, _LAST - np.maximum(values, 0))
+            return _scan(rows, values, deadlines, state, "whole", growing=growing, by_rows=True)
+        values = numbers(values)
+        return _scan(rows, values, values + numbers(gaps), state, growing=growing, by_rows=True)
 
     def finish(self, slots: Array, state: dict[str, Array], rows_seen: Array) -> Closed:
-        return finish_open(slots, state, rows_seen)
+        upto = state["whole" if np.isnan(state["deadline"]).all() else "deadline"][state["open"]]
+        return replace(finish_open(slots, state, rows_seen), upto=upto)
 
     def open_from(self, state: dict[str, Array]) -> Array:
         return open_positions(state)
 
 
+def _whole_gaps(gaps: Array) -> Array:
+    """Gaps in whole ticks; 2**62 and above is as good as endless, and float64 can't say where int64 ends."""
+    if gaps.dtype.kind in "iu":
+        wide = gaps.astype(np.uint64 if gaps.dtype.kind == "u" else np.int64, copy=False)
+        return np.minimum(wide, 2**62).astype(np.int64)
+    return np.floor(np.clip(numbers(gaps), 0, 2.0**62)).astype(np.int64)
+
+
 def _scan(
-    rows: KeyRuns, values: Array, deadlines: Array, state: dict[str, Array], *, growing: bool, by_rows: bool
+    rows: KeyRuns,
+    values: Array,
+    deadlines: Array,
+    state: dict[str, Array],
+    name: str = "deadline",
+    *,
+    growing: bool,
+    by_rows: bool,
 ) -> Scanned:
-    """Cut where a value lies after all deadlines before it.
+    """Cut where a value lies after all deadlines before it; `name` is the state that has the last one.
 
     The largest deadline of all rows so far will do: earlier sessions' deadlines lie before this one's rows.
     """
     some, at = heads(rows)
     was_open = state["open"][some]
-    deadlines[at] = np.where(was_open, np.maximum(deadlines[at], state["deadline"][some]), deadlines[at])
+    deadlines[at] = np.where(was_open, np.maximum(deadlines[at], state[name][some]), deadlines[at])
     if not growing:
         deadlines = running_max(rows, deadlines)
-    previous = before(rows, deadlines, state["deadline"])
+    previous = before(rows, deadlines, state[name])
     begin = values > previous
     stop = begin.copy()
     begin[at] |= ~was_open
     stop[at] &= was_open
     scanned = pair_up(rows, begin, stop, state, None if by_rows else previous)
     tails = rows.offsets[some + 1] - 1
-    state["deadline"][some] = deadlines[tails]
+    state[name][some] = deadlines[tails]
     state["seen"][some] = rows.first_pos[some] + tails - at + 1
-    return scanned
+    return Scanned(replace(scanned.closed, upto=previous[stop]), scanned.cuts) if by_rows else scanned
 
 
 @dataclass(frozen=True, repr=False)

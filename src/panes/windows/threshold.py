@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from panes.units import TimeDomain
-from panes.windows.base import ROWS, Array, Closed, Discretizer, KeyRuns, Scanned, Window
+from panes.windows.base import DATA, Array, Closed, Discretizer, KeyRuns, Scanned, Window
 from panes.windows.scanning import OPEN_STATE, before, finish_open, open_positions, pair_up, truth
 from panes.windows.spec import call, count_argument, expression
 
@@ -63,7 +63,7 @@ class Threshold(Window):
         return call("threshold", self.predicate, min_rows=None if self.min_rows == 1 else self.min_rows)
 
     def bind(self, domain: TimeDomain) -> ThresholdScan:
-        return ThresholdScan(ROWS, predicate=self.predicate, min_rows=self.min_rows, columns=(self.predicate,))
+        return ThresholdScan(DATA, predicate=self.predicate, min_rows=self.min_rows, columns=(self.predicate,))
 
 
 def threshold(predicate: str, *, min_rows: int = 1) -> Threshold:

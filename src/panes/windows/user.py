@@ -2,8 +2,8 @@
 
 - `ContextFreeWindow`: edges known without rows (`next_edge`, `ends_between`);
 - `DeterministicWindow`: each row says how many windows begin at it and how many end before it (`on_row`);
-- `FreeFormWindow`: each row says how many rows expire at the head (`expire`), and whether what is left is a
-  result (`emit`).
+- `FreeFormWindow`: each row says how many rows expire at the head (`expire`), whether what is left is a result
+  (`emit`) and when that ends (`end`); so may the time that events have reached (`on_watermark`).
 
 Users subclass one of them; `bind` puts the object behind the protocol that slicing knows.
 """
@@ -14,19 +14,27 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from panes.errors import QueryError
+from panes.errors import QueryError, calling, raise_named
 from panes.units import TimeDomain
 from panes.windows.base import NEVER, ROWS, TIME, Array, ContextFree, FreeForm, Measure, Window
 from panes.windows.spec import columns_of
 from panes.windows.user_scan import UserDeterministicScan, WindowEvents
 
-__all__ = ["ContextFreeWindow", "DeterministicWindow", "FreeFormWindow", "UserContextFree", "WindowEvents"]
+__all__ = ["ContextFreeWindow", "DeterministicWindow", "FreeFormWindow", "UserContextFree", "WindowDue", "WindowEvents"]
 
 Own = TypeVar("Own", bound="_UserWindow")
+
+
+class WindowDue(NamedTuple):
+    """A free-form window that is due by time alone: it ends at `end`, once `expire` of the oldest rows have left."""
+
+    end: int | None
+    expire: int = 0
+
 
 #: How many edges are walked to find the windows around a value before the class is asked for its `reach`.
 _WALK = 100_000
@@ -95,7 +103,11 @@ class DeterministicWindow(_UserWindow):
 
 
 class FreeFormWindow(_UserWindow):
-    """Subclass it for windows that neither edges nor marks describe. They cost most: each row is a slice."""
+    """Subclass it for windows that neither edges nor marks describe. They cost most: each row is a slice.
+
+    Windows end at the time of the row that gives them, or where `end` or `on_watermark` says: not before the last
+    row that they hold, nor later than events have come.
+    """
 
     #: SQL expressions over the row that `expire` and `emit` read
     columns: tuple[str, ...] = ()
@@ -112,24 +124,87 @@ class FreeFormWindow(_UserWindow):
     def emit(self, state: Any, row: Mapping[str, Any], position: int, time: int) -> bool:
         """Whether the rows held are a result now: after `expire`, before this row enters."""
 
+    def end(self, state: Any, row: Mapping[str, Any], position: int, time: int) -> int:
+        """When the window ends that `emit` has said is a result: at the time of this row, unless you say."""
+        return time
+
+    def on_watermark(self, state: Any, time: int) -> Iterable[int | WindowDue]:
+        """Event time has reached `time`: windows of the rows held that are due, by their ends.
+
+        Called before and after rows too, with their times, so it must not depend on how often it is called.
+        """
+        return ()
+
+    def on_finish(self, state: Any) -> Iterable[int | WindowDue | None]:
+        """The stream has ended: windows of the rows held that are given, by their ends; None: nobody knows when."""
+        return ()
+
     def bind(self, domain: TimeDomain) -> UserFreeForm:
-        return UserFreeForm(ROWS, window=self.resolve(domain), columns=tuple(self.columns))
+        timed = type(self).on_watermark is not FreeFormWindow.on_watermark
+        return UserFreeForm(ROWS, window=self.resolve(domain), timed=timed, columns=tuple(self.columns))
 
 
 @dataclass(frozen=True)
 class UserFreeForm(FreeForm):
-    """A `FreeFormWindow` behind the protocol."""
+    """A `FreeFormWindow` behind the protocol, its answers checked. `timed`: it looks at the watermark as well."""
 
     window: FreeFormWindow = field(kw_only=True)
+    timed: bool = field(default=False, kw_only=True)
+
+    @property
+    def clocked(self) -> bool:  # type: ignore[override]
+        return self.timed
+
+    @property
+    def user_code(self) -> str:
+        return f"{self.where}: {self.window!r}" if self.where else repr(self.window)
+
+    @property
+    def may_fail(self) -> bool:
+        return True
 
     def new_state(self) -> Any:
-        return self.window.new_state()
+        with calling(self, "new_state"):
+            return self.window.new_state()
 
-    def on_row(self, state: Any, row: Mapping[str, Any], position: int, time: int) -> tuple[int, bool]:
-        expired = self.window.expire(state, row, position, time)
-        if expired < 0:
-            raise QueryError(f"{self.window!r}.expire returned {expired}: the number of rows can't be negative")
-        return int(expired), bool(self.window.emit(state, row, position, time))
+    def on_row(self, state: Any, row: Mapping[str, Any], position: int, time: int) -> tuple[int, int | None]:
+        method = "expire"
+        try:
+            expired = self._rows(self.window.expire(state, row, position, time), "expire")
+            method = "emit"
+            if not self.window.emit(state, row, position, time):
+                return expired, None
+            method = "end"
+            return expired, self._tick(self.window.end(state, row, position, time), "end")
+        except Exception as error:
+            raise_named(error, self, method, (state, row, position, time))
+
+    def on_time(self, state: Any, time: int) -> list[tuple[int, int]]:
+        try:
+            return [self._due(each, "on_watermark") for each in self.window.on_watermark(state, time)]
+        except Exception as error:
+            raise_named(error, self, "on_watermark", (state, time))
+
+    def on_finish(self, state: Any) -> list[tuple[int, int]]:
+        with calling(self, "on_finish", (state,)):
+            due = [WindowDue(each) if each is None else each for each in self.window.on_finish(state)]
+            return [self._due(each, "on_finish") for each in due]
+
+    def _due(self, said: Any, method: str) -> tuple[int, int]:
+        due = said if isinstance(said, WindowDue) else WindowDue(said)
+        if due.end is None and method == "on_finish":
+            return self._rows(due.expire, method), NEVER
+        return self._rows(due.expire, method), self._tick(due.end, method)
+
+    def _rows(self, said: Any, method: str) -> int:
+        if int(said) < 0:
+            raise QueryError(f"{self.window!r}.{method} returned {said}: the number of rows can't be negative")
+        return int(said)
+
+    def _tick(self, said: Any, method: str) -> int:
+        if isinstance(said, bool) or not isinstance(said, int | np.integer):
+            raise QueryError(f"{self.window!r}.{method} named the end {said!r}: it must be a time in ticks, an integer")
+        return int(said)
 
 
 @dataclass(frozen=True)
@@ -139,18 +214,28 @@ class UserContextFree(ContextFree):
     window: ContextFreeWindow = field(kw_only=True)
 
     @property
+    def user_code(self) -> str:
+        return f"{self.where}: {self.window!r}" if self.where else repr(self.window)
+
+    @property
+    def may_fail(self) -> bool:
+        return True
+
+    @property
     def reach(self) -> float:  # type: ignore[override]
         return math.inf if self.window.reach is None else self.window.reach
 
     def _next_edge(self, value: Any) -> Any:
-        edge = self.window.next_edge(value)
+        with calling(self, "next_edge", (value,)):
+            edge = self.window.next_edge(value)
         if edge is not None and not edge > value:
             raise QueryError(f"{self.window!r}.next_edge({value}) returned {edge}: it must lie after {value}")
         return edge
 
     def _ends(self, lo: Any, hi: Any) -> list[tuple[Any, Any]]:
         """Windows with lo < end <= hi, by end, then start."""
-        found = sorted((end, start) for start, end in self.window.ends_between(lo, hi))
+        with calling(self, "ends_between", (lo, hi)):
+            found = sorted((end, start) for start, end in self.window.ends_between(lo, hi))
         for end, start in found:
             if not (start < end and lo < end <= hi):
                 raise QueryError(

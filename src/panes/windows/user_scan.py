@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from panes.errors import QueryError
+from panes.errors import QueryError, calling, raise_named
 from panes.windows.base import NEVER, Array, Closed, Discretizer, KeyRuns, Scanned
 
 if TYPE_CHECKING:
@@ -63,10 +63,19 @@ class UserDeterministicScan(Discretizer):
 
     window: DeterministicWindow = field(kw_only=True)
     timed: bool = field(default=False, kw_only=True)
+    packed = ("open",)
+
+    @property
+    def clocked(self) -> bool:  # type: ignore[override]
+        return self.timed
 
     @property
     def state(self) -> Mapping[str, Any]:  # type: ignore[override]
         return {"user": None, "open": None, "first": np.int64(NEVER), "seen": np.int64(0)}
+
+    @property
+    def may_fail(self) -> bool:
+        return True
 
     def scan(self, rows: KeyRuns, state: dict[str, Array]) -> Scanned:
         found, cuts = _Found(), []
@@ -74,7 +83,8 @@ class UserDeterministicScan(Discretizer):
         times = rows.times.tolist()
         for g, slot in enumerate(rows.slots.tolist()):
             if state["user"][g] is None:
-                state["user"][g] = self.window.new_state()
+                with calling(self, "new_state"):
+                    state["user"][g] = self.window.new_state()
             user, opened = state["user"][g], _Open(state["open"][g])
             first, last = int(rows.offsets[g]), int(rows.offsets[g + 1])
             position = int(rows.first_pos[g])
@@ -82,7 +92,10 @@ class UserDeterministicScan(Discretizer):
                 time = times[i]
                 ended = self._by_time(user, time, slot, opened, position, found) if self.timed else 0
                 row = {name: values[i] for name, values in columns.items()}
-                begin, end = self.window.on_row(user, row, position, time)
+                try:
+                    begin, end = self.window.on_row(user, row, position, time)
+                except Exception as error:
+                    raise_named(error, self, "on_row", (user, row, position, time))
                 ended += found.close(slot, opened, [time] * end, position, self.window) if end else 0
                 opened.windows += [(position, time)] * begin
                 if begin or ended:
@@ -95,10 +108,16 @@ class UserDeterministicScan(Discretizer):
             )
         return Scanned(found.closed(), np.array(cuts, np.int64))
 
+    @property
+    def user_code(self) -> str:
+        return f"{self.where}: {self.window!r}" if self.where else repr(self.window)
+
     def _by_time(self, user: Any, time: int, slot: int, opened: _Open, position: int, found: _Found) -> int:
-        ends = self.window.on_watermark(user, time)
-        if not isinstance(ends, Iterable):
-            ends = [time] * ends
+        try:
+            ends = self.window.on_watermark(user, time)
+            ends = list(ends) if isinstance(ends, Iterable) else [time] * ends
+        except Exception as error:
+            raise_named(error, self, "on_watermark", (user, time))
         return found.close(slot, opened, ends, position, self.window)
 
     def advance(self, watermark: int, slots: Array, state: dict[str, Array]) -> Closed:
@@ -112,11 +131,15 @@ class UserDeterministicScan(Discretizer):
                 state["open"][i], state["first"][i] = opened.packed(), opened.first_pos()
         return found.closed()
 
+    def asked_by_time(self, state: dict[str, Array]) -> Array:
+        return np.flatnonzero(state["first"] != NEVER) if self.timed else np.empty(0, np.int64)
+
     def finish(self, slots: Array, state: dict[str, Array], rows_seen: Array) -> Closed:
         found = _Found()
         for i in np.flatnonzero(state["first"] != NEVER).tolist():
             opened = _Open(state["open"][i])
-            ends = [NEVER] * self.window.on_finish(state["user"][i])
+            with calling(self, "on_finish", (state["user"][i],)):
+                ends = [NEVER] * self.window.on_finish(state["user"][i])
             found.close(int(slots[i]), opened, ends, int(rows_seen[i]), self.window)
             state["open"][i], state["first"][i] = opened.packed(), opened.first_pos()
         return found.closed()

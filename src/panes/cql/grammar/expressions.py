@@ -14,6 +14,7 @@ from panes.cql.errors import CqlError, span_of
 from panes.cql.grammar.words import Stop, Words
 from panes.cql.lexing import MAX_NESTING, NESTING_RULE, TOO_DEEP
 from panes.cql.units import unit_of
+from panes.plan.dialect import PanesSQL
 
 _OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
 _CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
@@ -35,7 +36,6 @@ _NOT_ALLOWED: dict[type[exp.Expr], str] = {
     exp.Subquery: "a query inside of an expression",
     exp.Exists: "EXISTS",
     exp.Window: "OVER (the windows of the stream take its place)",
-    exp.Bracket: "an element of a list or map",
     exp.Array: "a list",
     exp.Tuple: "a list of values",
     exp.Alias: "AS inside of an expression",
@@ -54,8 +54,11 @@ _NOT_ALLOWED: dict[type[exp.Expr], str] = {
 
 
 class Expressions(Words):
-    #: signs between the parts of a name
-    COLUMN_OPERATORS: ClassVar[dict[TokenType, Any]] = {TokenType.DOT: None}
+    #: signs between the parts of a name, and before a type
+    COLUMN_OPERATORS: ClassVar[dict[TokenType, Any]] = {
+        TokenType.DOT: None,
+        TokenType.DCOLON: PanesSQL.Parser.COLUMN_OPERATORS[TokenType.DCOLON],
+    }
 
     def expression_here(self, what: str = "an expression") -> exp.Expr:
         """Read an expression, up to what can't belong to it."""
@@ -125,6 +128,14 @@ class Expressions(Words):
         if not self._match(TokenType.INTERVAL):
             return None
         return self._parse_interval_span(self._parse_primary(), parse_function_unit=False)
+
+    def _parse_primary(self) -> Any:
+        # sqlglot keeps no place of a number that begins with its point
+        point = self._curr
+        made = super()._parse_primary()
+        if isinstance(made, exp.Literal) and point.token_type == TokenType.DOT:
+            made.meta.update(line=point.line, col=point.col, start=point.start, end=self._prev.end)
+        return made
 
     def _parse_field(self, any_token: bool = False, tokens: Any = None, anonymous_func: bool = False) -> Any:
         # behind a point there are fields, no functions; sqlglot reads f(1).f(1).f(1)... in quadratic time
@@ -216,6 +227,8 @@ def _is_known(node: exp.Expr) -> bool:
         return not node.expressions or node.this in _SIZED
     if isinstance(node, exp.Interval):
         return isinstance(node.this, exp.Literal) and unit_of(node.text("unit")) is not None
+    if isinstance(node, exp.Order):
+        return isinstance(node.parent, exp.WithinGroup)
     if isinstance(node, exp.Dot):
         return isinstance(node.this, exp.Column | exp.Dot | exp.Func | exp.Paren)
     return type(node) in SYNTAX

@@ -123,4 +123,7 @@ class TableFunctions(Windows):
             return WindowClause("session", gap=measures["GAP"])
         if word == "CUMULATE":
             return WindowClause("cumulate", size=measures["STEP"], longest=measures["SIZE"], offset=offset)
-        return WindowClause("size", size=measures["SIZE"], every=measures.get("SLIDE"), offset=offset)
+        if word == "TUMBLE":
+            return WindowClause("size", size=measures["SIZE"], offset=offset)
+        # as in Flink, windows start at every slide
+        return WindowClause("size", size=measures["SIZE"], every=measures["SLIDE"], offset=offset, align="start")

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from sqlglot.tokens import Token, TokenType
 
 from panes.cql.grammar.queries import Queries
+from panes.cql.habits import CREATED, DROPPED, STATEMENTS
 from panes.cql.tree import (
     Attribute,
     Attributes,
@@ -81,7 +82,7 @@ class Statements(Queries):
             return read()
         if self._curr.token_type == TokenType.L_PAREN:
             return self.query()
-        return self.fail_expecting(*(word for word in readers if word != "DESC"))
+        return self.fail_expecting(*(word for word in readers if word != "DESC"), habits=STATEMENTS)
 
     # --- CREATE -------------------------------------------------------------------------------------------
 
@@ -91,7 +92,7 @@ class Statements(Queries):
             return self._create_schema()
         if self.take("STREAM"):
             return self._create_stream()
-        return self.fail_expecting("SCHEMA", "STREAM")
+        return self.fail_expecting("SCHEMA", "STREAM", habits=CREATED)
 
     def _create_schema(self) -> CreateSchema:
         name = self.name("a name for the schema")
@@ -237,7 +238,7 @@ class Statements(Queries):
         for word, what in _DROPPED.items():
             if self.take(word):
                 return Drop(what, self.name())
-        return self.fail_expecting(*_DROPPED)
+        return self.fail_expecting(*_DROPPED, habits=DROPPED)
 
 
 def continues(split: Split, tokens: list[Token]) -> bool:

@@ -3,10 +3,10 @@
     [SIZE 10 min EVERY 5 sec ON ts]      [SIZE 100]                   [SESSION 30 min ON ts]
     [LANDMARK '2015-01-01' EVERY 1 hour ON ts]                        [FIXED 0 TO 100 ON ts]
     [BAND 0 SIZE 100 ON ts]              [DELTA 10 ON price]          [CUMULATE 10 min MAX 1 hour ON ts]
-    [PUNCTUATED BEGIN a = 1 UNTIL a = 2] [THRESHOLD t > 90 AT LEAST 3 ROWS]
+    [PUNCTUATED BEGIN a = 1 UNTIL a = 2] [PUNCTUATED UNTIL a = 2] [THRESHOLD t > 90 AT LEAST 3 ROWS]
     [POLICY KEEP 100 ROWS AND 10 min EVERY 1 min OR WHEN (kind = 'end') ON ts]
 
-Behind that, in any order: ON, OFFSET, AT TIME ZONE, PARTITIONED BY, WHERE, AS label.
+Behind that, in any order: ON, OFFSET, AT TIME ZONE, ALIGN START or END, ON CHANGE, PARTITIONED BY, WHERE, AS label.
 """
 
 from __future__ import annotations
@@ -48,9 +48,11 @@ _KINDS: dict[str, WindowKind] = {
 #: Words that begin a part behind the first one, and the field that they fill.
 _OPTIONS: dict[tuple[str, ...], str] = {
     ("EVERY",): "every",
+    ("ON", "CHANGE"): "changes",
     ("ON",): "on",
     ("OFFSET",): "offset",
     ("AT", "TIME", "ZONE"): "time_zone",
+    ("ALIGN",): "align",
     ("PARTITIONED", "BY"): "partitioned",
     ("PARTITIONED", "ON"): "partitioned",
     ("PARTITION", "BY"): "partitioned",
@@ -114,8 +116,10 @@ class Windows(Expressions):
         return {"threshold": threshold, "on": self.expression_here()}
 
     def _punctuated(self) -> Fields:
-        self.take("BEGIN")
-        fields: Fields = {"begin": self.condition()}
+        fields: Fields = {}
+        if not (self.at("UNTIL") or self.at("END")):
+            self.take("BEGIN")
+            fields["begin"] = self.condition()
         if self.take("UNTIL") or self.take("END"):
             fields["until"] = self.condition()
         return fields
@@ -179,7 +183,8 @@ class Windows(Expressions):
             if not field:
                 return
             if field not in WINDOW_FIELDS[kind]:
-                self.fail(f"a window of kind {kind.upper()} has no {' '.join(words)}")
+                hint = "a column called CHANGE stands in backquotes" if field == "changes" else ""
+                self.fail(f"a window of kind {kind.upper()} has no {' '.join(words)}", hint)
             if field in fields:
                 self.fail(f"{' '.join(words)} is there already")
             self.take(*words)
@@ -192,6 +197,14 @@ class Windows(Expressions):
             return exp.Column(this=self._identifier())
         if field == "offset":
             return self.signed_duration()
+        if field == "changes":
+            return True
+        if field == "align":
+            if self.take("START"):
+                return "start"
+            if not self.take("END"):
+                self.fail_expecting("START", "END")
+            return "end"
         if field == "time_zone":
             return self.text("a time zone such as 'Europe/Berlin'")
         if field == "partitioned":
@@ -206,7 +219,9 @@ class Windows(Expressions):
 
     def _measure(self) -> Measure:
         length = self.duration()
-        return Measure(length, self.name("a column") if self.take("ON") else None)
+        # a column that is called so stands in backquotes
+        column = not self.at("ON", "CHANGE") and self.take("ON")
+        return Measure(length, self.name("a column") if column else None)
 
     def _after(self, word: str) -> Measure:
         self.expect(word)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeVar
 
 from sqlglot.errors import ErrorLevel, ParseError
@@ -10,6 +10,7 @@ from sqlglot.tokens import Token, TokenType
 
 from panes.cql.dialect import RESERVED, Cql
 from panes.cql.errors import CqlError, Lines, nearest
+from panes.cql.habits import WORDS
 from panes.cql.tree import Duration, Name, Span
 from panes.cql.units import UNITS, length_of, number_of, unit_of
 
@@ -77,8 +78,14 @@ class Words(_Parser):
             span = self.lines.span(self._prev.end + 1, self._prev.end + 2)
         raise Stop(CqlError(short, text=self._whole, span=span, hints=hints))
 
-    def fail_expecting(self, *expected: str) -> NoReturn:
-        """Give up because none of `expected` is here; capitals are keywords, small letters describe."""
+    def fail_expecting(self, *expected: str, habits: Mapping[str, str] | None = None) -> NoReturn:
+        """Give up because none of `expected` is here; capitals are keywords, small letters describe.
+
+        `habits`: what to write instead of words that others have in this place.
+        """
+        habit = (habits or {}).get(self.word) or WORDS.get(self.word)
+        if habit:
+            self.fail(f"expected {listed(expected)}, found {self.found()}", habit)
         words = [e for e in expected if e.isupper()]
         for token in (self._bare_alias, self._curr):
             if token and token.token_type not in _QUOTED:

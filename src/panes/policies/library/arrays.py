@@ -28,8 +28,8 @@ class Arrays:
 
     config: Array
     tuples: TupleStore
-    evict_values: Array  # attribute of each tuple; empty if no policy reads one
-    trigger_values: Array
+    evict_values: Array  # attribute of each tuple; empty if the eviction reads none
+    trigger_type: np.dtype  # of the attribute that the trigger reads, of rows that arrive only
     subs: Array = field(default_factory=lambda: _lines(k.S_FIELDS))
     rows: Array = field(default_factory=lambda: _lines(k.R_FIELDS))
     due: Array = field(default_factory=lambda: _lines(4))
@@ -40,14 +40,14 @@ class Arrays:
 
     def __post_init__(self) -> None:
         self.g[[k.G_FIRST, k.G_LAST, k.G_BAD]] = k.NEVER
-        self.bases = np.empty(0, self.trigger_values.dtype)
+        self.bases = np.empty(0, self.trigger_type)
         self.last_evict = np.empty(0, self.evict_values.dtype)
-        self.last_trigger = np.empty(0, self.trigger_values.dtype)
+        self.last_trigger = np.empty(0, self.trigger_type)
 
     @property
     def nbytes(self) -> int:
-        mine = (self.subs, self.rows, self.due, self.rarest, self.evict_values, self.trigger_values, self.bases,
-                self.last_evict, self.last_trigger)  # fmt: skip
+        mine = (self.subs, self.rows, self.due, self.rarest, self.evict_values, self.bases, self.last_evict,
+                self.last_trigger)  # fmt: skip
         return sum(a.nbytes for a in mine) + self.tuples.nbytes
 
     def copy(self) -> Arrays:
@@ -72,8 +72,6 @@ class Arrays:
         self.rows = grown(self.rows, end)
         if self.config[k.C_EVICT] == k.DELTA:
             self.evict_values = grown(self.evict_values, end)
-        if self.config[k.C_TRIGGER] == k.DELTA:
-            self.trigger_values = grown(self.trigger_values, end)
         self.due = grown(self.due, int(self.g[k.G_DUE]) + 3 * rows + 4)
         self.rarest = grown(self.rarest, int(self.g[k.G_RAREST]) + rows + 4)
 
@@ -93,8 +91,6 @@ class Arrays:
         self.rows = self.rows[order]
         if len(self.evict_values):
             self.evict_values = self.evict_values[order]
-        if len(self.trigger_values):
-            self.trigger_values = self.trigger_values[order]
         self.subs[: self.n, k.S_LAST] = k.NEVER
         view_kernels.relink(held, self.subs, self.rows)
 

@@ -7,14 +7,20 @@ clock they continue on. Handlers are code and are registered again by whoever re
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from panes.errors import QueryError, SnapshotMismatch
 from panes.policies.library.codec import has_pickles, objects, table
 from panes.policies.library.deadlines import EVICT, FORGET, TRIGGER
-from panes.policies.library.specs import Delta
+from panes.policies.library.specs import Delta, Time
 from panes.policies.library.subwindow import NEVER, Subwindow
+from panes.state.checked import MANY, demand, fact, read_table, reading, value, whole
+from panes.state.pickles import trusting
 from panes.state.snapshot import pack, unpack
+from panes.units import is_number
 
 if TYPE_CHECKING:
     from panes.policies.library.window import Window
@@ -47,38 +53,94 @@ def snapshot(window: Window) -> bytes:
     return pack(facts, tables)
 
 
-def restore(window: Window, blob: bytes) -> None:
-    """Put a snapshot into a window of the same configuration that has seen no tuple."""
+def restore(window: Window, blob: bytes, *, trusted: bool = False) -> None:
+    """Put a snapshot into a window of the same configuration that has seen no tuple; it changes only if all is well."""
     if window._partitions.updates:
         raise QueryError("restore() into a window that has seen tuples: make a new one")
     facts, tables = unpack(blob)
-    ours, theirs = identity(window), facts["identity"]
+    ours, theirs = identity(window), fact(facts, "identity", dict)
     changed = [name for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name)]
     if changed:
         said = "; ".join(f"{n} was {theirs.get(n)}, is {ours.get(n)}" for n in changed)
         raise SnapshotMismatch(f"the snapshot belongs to another window: {said}")
-    lines = objects(tables["subs"])
+    with trusting(trusted), reading("the snapshot of a window"):
+        subs = _subwindows(window, tables)
+        updates = whole(facts, "updates", max((s.updated for s in subs), default=0), MANY)
+        periods = _columns(tables, "periods", ("key", "due"))
+        due = {key: value(at, "a period", int) for key, at in zip(periods["key"], periods["due"])}
+        demand(len(due) == len(periods["due"]), "two periods are of one key")
+        demand(not due or isinstance(window.evict, Time), "a period ends, and none began")
+    window._partitions.restore(subs, updates)
+    for sub in subs:
+        if sub.evict_due != NEVER:
+            window._await(sub.evict_due, EVICT, sub)
+        if sub.trigger_due != NEVER:
+            window._await(sub.trigger_due, TRIGGER, sub)
+    for key, at in due.items():
+        window._periods[key] = at
+        window._await(at, FORGET, Subwindow(key, 0, 0))
+
+
+def _columns(tables: Mapping[str, pa.Table], name: str, names: Sequence[str]) -> dict[str, list[Any]]:
+    """The columns of a table, which must be these."""
+    found = objects(read_table(tables, name))
+    demand(
+        set(found) == set(names) and read_table(tables, name).num_columns == len(names), f"{name!r} has other columns"
+    )
+    return found
+
+
+def _subwindows(window: Window, tables: Mapping[str, pa.Table]) -> list[Subwindow]:
+    """The subwindows of a snapshot, each as its policies can have left it."""
+    lines = _columns(tables, "subs", ("key", *_PLAIN))
+    made = getattr(window, "_factory", None)
+    calls = ("on_open_window", "on_tuple_insertion", "on_close_window")
+    for each in lines["summarizer"]:
+        fits = each is None if made is None else all(callable(getattr(each, call, None)) for call in calls)
+        demand(fits, "tuples are summarized by what is no summarizer")
     subs = []
     for i, key in enumerate(lines["key"]):
         sub = Subwindow(key, lines["created"][i], 0)
         for name in _PLAIN:
             setattr(sub, name, lines[name][i])
         subs.append(sub)
+    demand(len({sub.key for sub in subs}) == len(subs), "two subwindows are of one key")
+    demand(window.partitioned or all(sub.key is None for sub in subs), "a window without keys has one")
     for name in _QUEUES:
         queues: list[deque[Any]] = [getattr(sub, name) for sub in subs]
-        entries = objects(tables[name])
+        entries = _columns(tables, name, ("sub", "entry"))
         for i, entry in zip(entries["sub"], entries["entry"]):
-            queues[i].append(entry)
-    window._partitions.restore(subs, facts["updates"])
+            queues[value(i, "the number of a subwindow", int, low=0, high=len(subs) - 1)].append(entry)
     for sub in subs:
-        if sub.evict_due != NEVER:
-            window._await(sub.evict_due, EVICT, sub)
-        if sub.trigger_due != NEVER:
-            window._await(sub.trigger_due, TRIGGER, sub)
-    periods = objects(tables["periods"])
-    for key, due in zip(periods["key"], periods["due"]):
-        window._periods[key] = due
-        window._await(due, FORGET, Subwindow(key, 0, 0))
+        _check(window, sub)
+    return subs
+
+
+def _check(window: Window, sub: Subwindow) -> None:
+    for name in ("created", "updated", "updates", "size", "counter"):
+        value(getattr(sub, name), name, int, low=0, high=MANY)
+    for name in ("updated_at", "evict_due", "trigger_due"):
+        value(getattr(sub, name), name, int, low=NEVER, high=2**63 - 1)
+    value(sub.full, "full", bool)
+    evict, trigger = window.evict, getattr(window, "trigger", None)
+    demand(sub.evict_due == NEVER or isinstance(evict, Time), "something leaves by time, and nothing does")
+    demand(sub.trigger_due == NEVER or isinstance(trigger, Time), "something is due by time, and nothing is")
+    for number in (*sub.values, sub.last_value, sub.baseline, sub.last_trigger_value):
+        demand(number is None or is_number(number), "a difference is of what is no number")
+    for moment in sub.arrivals:
+        value(moment, "the time of a tuple", int, low=NEVER, high=2**63 - 1)
+    summed = getattr(window, "_factory", None) is not None
+    first_only = window.kind == "tumbling"
+    sizes = {
+        "tuples": 0 if summed else sub.size,
+        "values": (min(sub.size, 1) if first_only else sub.size) if isinstance(evict, Delta) else 0,
+        "arrivals": sub.size if isinstance(evict, Time) and not first_only else 0,
+    }
+    for name, size in sizes.items():
+        demand(
+            len(getattr(sub, name)) == size, f"a subwindow of {sub.size} tuples has {len(getattr(sub, name))} {name}"
+        )
+    demand(None not in sub.values, "a difference is of what is no number")
 
 
 def identity(window: Any) -> dict[str, Any]:

@@ -7,13 +7,16 @@ The end of a column's name says how it is to be read.
 from __future__ import annotations
 
 import json
-import pickle
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-TUPLES, JSON, PICKLED = ".tuples", ".json", ".pickled"
+from panes.errors import SnapshotDamaged
+from panes.state import pickles
+from panes.state.pickles import PICKLED
+
+TUPLES, JSON = ".tuples", ".json"
 _REFUSED = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError, ValueError)
 
 
@@ -42,7 +45,7 @@ def encode(name: str, objects: Sequence[Any]) -> tuple[str, pa.Array]:
             return name + JSON, pa.array(texts, pa.string())
     except _REFUSED:
         texts = []
-    return name + PICKLED, pa.array([pickle.dumps(o) for o in objects], pa.binary())
+    return name + PICKLED, pa.array([pickles.dumps(o) for o in objects], pa.binary())
 
 
 def decode(name: str, column: pa.Array | pa.ChunkedArray) -> list[Any]:
@@ -51,11 +54,13 @@ def decode(name: str, column: pa.Array | pa.ChunkedArray) -> list[Any]:
         column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
     if name.endswith(TUPLES):
         fields = [column.type.field(i).name for i in range(column.type.num_fields)]
+        if any(field.endswith(PICKLED) for field in fields):
+            raise SnapshotDamaged(f"the column {name!r} says that a part of a tuple is pickled, which none is")
         return list(zip(*(decode(field, column.field(i)) for i, field in enumerate(fields))))
     if name.endswith(JSON):
         return [json.loads(text) for text in column.to_pylist()]
     if name.endswith(PICKLED):
-        return [pickle.loads(data) for data in column.to_pylist()]
+        return [pickles.loads(data, f"the column {name!r} of a window") for data in column.to_pylist()]
     return column.to_pylist()
 
 

@@ -90,15 +90,20 @@ class ColumnarWindow:
         self._steps = np.array([_STEPS.index(step) for step in steps], np.int64)
         self._deltas = (_threshold(evict), _threshold(trigger))
         self._keys = KeyDirectory([schema.field(name).type for name in self.key]) if self.key else None
-        self._arrays = Arrays(
+        self._arrays = self._fresh_arrays()
+
+    def _fresh_arrays(self) -> Arrays:
+        """The state of a window that has seen nothing."""
+        schema = self.schema
+        arrays = Arrays(
             self._config(),
             TupleStore({name: schema.field(name).type for name in self.keep}),
-            np.empty(0, value_type(evict, schema)),
-            np.empty(0, value_type(trigger, schema)),
+            np.empty(0, value_type(self.evict, schema)),
+            value_type(self.trigger, schema),
         )
-
-        if time is not None:
-            self._arrays.g[k.G_NOW] = k.NO_TIME
+        if self.time is not None:
+            arrays.g[k.G_NOW] = k.NO_TIME
+        return arrays
 
     def push(self, batch: pa.Table | pa.RecordBatch) -> Firings:
         """Rows arrive, in their order; a batch that is refused changes nothing."""
@@ -120,9 +125,8 @@ class ColumnarWindow:
         arrays.tuples.append(columns, n)
         if isinstance(self.evict, Delta):
             arrays.evict_values[first : first + n] = values[0]
-        if isinstance(self.trigger, Delta):
-            arrays.trigger_values[first : first + n] = values[1]
-        backup = None if self._surely_rises(slots, first) else arrays.copy()
+        coming = values[1].astype(arrays.trigger_type)  # a copy, since compiled code is made for writable arrays
+        backup = None if self._surely_rises(slots, first, coming) else arrays.copy()
         events: list[Array] = []
         room = self._room(n)
         done = 0
@@ -130,7 +134,7 @@ class ColumnarWindow:
             arrays.g[[k.G_OUT, k.G_FIRED]] = 0
             done = kernels.arrive(
                 done, slots, times, first, arrays.subs, arrays.rows, arrays.g, arrays.config, self._steps,
-                arrays.evict_values, self._deltas[0], arrays.trigger_values, self._deltas[1], arrays.bases,
+                arrays.evict_values, self._deltas[0], coming, self._deltas[1], arrays.bases,
                 arrays.last_evict, arrays.last_trigger, arrays.due, arrays.rarest, room,
             )  # fmt: skip
             if arrays.g[k.G_BAD] != k.NEVER:
@@ -235,16 +239,16 @@ class ColumnarWindow:
             np.int64,
         )
 
-    def _surely_rises(self, slots: Array, first: int) -> bool:
+    def _surely_rises(self, slots: Array, first: int, coming: Array) -> bool:
         """Whether no attribute of a delta falls, even if partitions are not evicted in between."""
         from panes.policies.library import view_kernels
 
         arrays = self._arrays
-        for policy, values, last in (
-            (self.evict, arrays.evict_values, arrays.last_evict),
-            (self.trigger, arrays.trigger_values, arrays.last_trigger),
+        for policy, values, at, last in (
+            (self.evict, arrays.evict_values, first, arrays.last_evict),
+            (self.trigger, coming, 0, arrays.last_trigger),
         ):
-            if isinstance(policy, Delta) and not view_kernels.never_falls(slots, values, first, arrays.subs, last):
+            if isinstance(policy, Delta) and not view_kernels.never_falls(slots, values, at, arrays.subs, last):
                 return False
         return True
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,10 @@ import pyarrow as pa
 from panes.aggregates.columns import column_from_arrow
 from panes.errors import QueryError, SnapshotMismatch
 from panes.policies.library import fields as k
+from panes.policies.library.arrays import Arrays
 from panes.policies.library.tuple_store import to_table
+from panes.slicing.keys import KeyDirectory
+from panes.state.checked import MANY, columns_of, demand, fact, numbers, read_table, reading, whole, within
 from panes.state.snapshot import pack, unpack
 
 if TYPE_CHECKING:
@@ -30,8 +34,6 @@ def snapshot(window: ColumnarWindow) -> bytes:
     notes: dict[str, Any] = {"arrived": arrays.rows[:held, k.R_TIME]}
     if arrays.config[k.C_EVICT] == k.DELTA:
         notes["evict_value"] = arrays.evict_values[:held]
-    if arrays.config[k.C_TRIGGER] == k.DELTA:
-        notes["trigger_value"] = arrays.trigger_values[:held]
     tables["notes"] = pa.table(notes)
     if window._keys is not None:
         tables["keys"] = window._keys.dump()
@@ -40,38 +42,73 @@ def snapshot(window: ColumnarWindow) -> bytes:
 
 
 def restore(window: ColumnarWindow, blob: bytes) -> None:
-    """Put a snapshot into a window of the same configuration that has seen no rows."""
-    from panes.policies.library import view_kernels
-
-    arrays = window._arrays
-    if arrays.g[k.G_UPDATES]:
+    """Put a snapshot into a window of the same configuration that has seen no rows; it changes only if all is well."""
+    if window._arrays.g[k.G_UPDATES]:
         raise QueryError("restore() into a window that has seen rows: make a new one")
     facts, tables = unpack(blob)
-    ours, theirs = identity(window), facts["identity"]
+    ours, theirs = identity(window), fact(facts, "identity", dict)
     changed = [name for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name)]
     if changed:
         said = "; ".join(f"{n} was {theirs.get(n)}, is {ours.get(n)}" for n in changed)
         raise SnapshotMismatch(f"the snapshot belongs to another window: {said}")
-    if window._keys is not None:
-        window._keys.load(tables["keys"])  # fresh slots are those of the snapshot: they are given in its order
-    subs, tuples, notes = tables["subs"], tables["tuples"], tables["notes"]
+    with reading("the snapshot of a window"):
+        arrays, keys = window._fresh_arrays(), None
+        if window._keys is not None:
+            keys = KeyDirectory(window._keys.types)
+            keys.load(read_table(tables, "keys"))  # fresh slots are those of the snapshot: they are given in its order
+            demand((numbers(tables["keys"], "slot") == np.arange(len(keys))).all(), "keys are out of order")
+        _load(arrays, window, facts, tables, 1 if keys is None else len(keys))
+    window._arrays, window._keys = arrays, keys
+
+
+def _load(
+    arrays: Arrays, window: ColumnarWindow, facts: Mapping[str, Any], tables: Mapping[str, pa.Table], slots: int
+) -> None:
+    from panes.policies.library import view_kernels
+
+    subs, tuples, notes = (read_table(tables, name) for name in ("subs", "tuples", "notes"))
     n, held = subs.num_rows, notes.num_rows
+    demand(n <= slots if window._keys is None else n == slots, "there are more subwindows than keys, or fewer")
+    columns_of(tuples, "tuples", arrays.tuples.types)
+    demand(tuples.num_rows == held, "there are more tuples than times of tuples, or fewer")
     arrays.room(n, held)
     for name, field in k.SAVED.items():
-        arrays.subs[:n, field] = subs[name].to_numpy()
-    arrays.bases[:n] = subs["base"].to_numpy()
-    arrays.last_evict[:n] = subs["last_evict"].to_numpy()
-    arrays.last_trigger[:n] = subs["last_trigger"].to_numpy()
+        arrays.subs[:n, field] = numbers(subs, name)
+    for name, target in (
+        ("base", arrays.bases),
+        ("last_evict", arrays.last_evict),
+        ("last_trigger", arrays.last_trigger),
+    ):
+        target[:n] = numbers(subs, name, pa.from_numpy_dtype(target.dtype))
     arrays.tuples.append({name: column_from_arrow(tuples[name]) for name in window.keep}, held)
-    arrays.rows[:held, k.R_TIME] = notes["arrived"].to_numpy()
-    if "evict_value" in notes.column_names:
-        arrays.evict_values[:held] = notes["evict_value"].to_numpy()
-    if "trigger_value" in notes.column_names:
-        arrays.trigger_values[:held] = notes["trigger_value"].to_numpy()
+    arrays.rows[:held, k.R_TIME] = numbers(notes, "arrived")
+    if arrays.config[k.C_EVICT] == k.DELTA:
+        arrays.evict_values[:held] = numbers(notes, "evict_value", pa.from_numpy_dtype(arrays.evict_values.dtype))
+    counts = fact(facts, "counts", dict)
     for name, field in _COUNTS.items():
-        arrays.g[field] = facts["counts"][name]
+        arrays.g[field] = whole(counts, name)
+    _check(arrays, n, held)
     view_kernels.relink(np.flatnonzero(arrays.subs[:n, k.S_SIZE] > 0), arrays.subs, arrays.rows)
     arrays.make_queues()
+
+
+def _check(arrays: Arrays, n: int, held: int) -> None:
+    """Compiled loops follow what they are given: tuples lie slot after slot, and all counts fit."""
+    subs, g = arrays.subs[:n], arrays.g
+    alive, size = subs[:, k.S_ALIVE], subs[:, k.S_SIZE]
+    within(alive, "whether a subwindow is there", low=0, high=1)
+    within(size, "the size of a subwindow", low=0, high=held * alive)
+    demand(int(size.sum()) == held == g[k.G_TUPLES], "there are more tuples than subwindows hold, or fewer")
+    demand(int(alive.sum()) == g[k.G_LIVE], "there are more subwindows than are counted, or fewer")
+    here = subs[alive == 1]
+    updates = int(g[k.G_UPDATES])
+    demand(0 <= updates <= MANY, "more happened than can be counted")
+    for field in (k.S_CREATED, k.S_UPDATED, k.S_UPDATES):
+        within(here[:, field], "what happened to a subwindow", low=0, high=updates)
+    within(here[:, k.S_COUNTER], "a count of tuples", low=-1, high=MANY)
+    for field in (k.S_FULL, k.S_HAS_BASE):
+        within(here[:, field], "a mark of a subwindow", low=-1, high=1)
+    demand(len(np.unique(here[:, k.S_CREATED])) == len(here), "two subwindows began at once")
 
 
 def identity(window: ColumnarWindow) -> dict[str, Any]:

@@ -237,12 +237,13 @@ def _put_in(slot: int, row: int, now: int, subs: Array, rows: Array, g: Array, c
 @njit(cache=True)
 def arrive(
     begin: int, slots: Array, times: Array, first_row: int, subs: Array, rows: Array, g: Array, config: Array,
-    steps: Array, evict_values: Array, evict_delta: float, trigger_values: Array, trigger_delta: float,
+    steps: Array, evict_values: Array, evict_delta: float, coming: Array, trigger_delta: float,
     bases: Array, last_evict: Array, last_trigger: Array, due: Array, rarest: Array, events: Array,
 ) -> int:  # fmt: skip
     """Rows from `begin` on arrive. Returns how many are done: fewer than all if the events have no room left.
 
-    Row i is tuple `first_row + i`. A delta attribute that falls stops the loop: k.G_BAD is then the row.
+    Row i is tuple `first_row + i`; `coming` is what a delta trigger reads of it. A delta attribute that falls stops
+    the loop: k.G_BAD is then the row.
     """
     # Read once: the compiler can't know that writing to other arrays leaves the configuration as it is.
     evict, size, trigger, every = config[k.C_EVICT], config[k.C_SIZE], config[k.C_TRIGGER], config[k.C_EVERY]
@@ -265,14 +266,14 @@ def arrive(
         if not sub[k.S_ALIVE]:
             create(slot, now, subs, g, config, due, rarest)
         elif (evict == k.DELTA and evict_values[row] < last_evict[slot]) or (
-            trigger == k.DELTA and trigger_values[row] < last_trigger[slot]
+            trigger == k.DELTA and coming[i] < last_trigger[slot]
         ):
             g[k.G_BAD] = i
             return i
         if evict == k.DELTA:
             last_evict[slot] = evict_values[row]
         if trigger == k.DELTA:
-            last_trigger[slot] = trigger_values[row]
+            last_trigger[slot] = coming[i]
         g[k.G_UPDATES] += 1
         sub[k.S_UPDATED] = g[k.G_UPDATES]
         sub[k.S_UPDATES] += 1
@@ -312,9 +313,9 @@ def arrive(
                     _tell(k.FIRED, slot, i, now, subs, g, config, events)
             elif not sub[k.S_HAS_BASE]:
                 sub[k.S_HAS_BASE] = 1
-                bases[slot] = trigger_values[row]
-            elif trigger_values[row] - bases[slot] > trigger_delta:
-                bases[slot] = trigger_values[row]
+                bases[slot] = coming[i]
+            elif coming[i] - bases[slot] > trigger_delta:
+                bases[slot] = coming[i]
                 _tell(k.FIRED, slot, i, now, subs, g, config, events)
         if limit in (k.PARTITIONS, k.TUPLES):
             _limit_partitions(slot, i, now, subs, g, config, rarest, events)

@@ -9,17 +9,20 @@ aggregates combine (sum and count for an average), never finished results.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from panes.aggregates.base import Aggregate, BoundAggregate, Cells, Column, Inputs
-from panes.aggregates.codec import cells_from_arrow, cells_to_arrow
+from panes.aggregates.codec import arrow_field, cells_from_arrow, cells_to_arrow
 from panes.errors import QueryError
 from panes.policies.library.columnar import ColumnarWindow, Firings
 from panes.policies.library.specs import Count, Policy, Time
 from panes.slicing.keys import KeyDirectory
+from panes.state.checked import INT64, MANY, demand, numbers, read_table, reading, rising, whole
+from panes.state.pickles import trusting
 from panes.state.snapshot import pack, unpack
 
 Array = np.ndarray
@@ -111,20 +114,42 @@ class PanedAggregate:
         pickled = any(field.python for bound in self._bound.values() for field in bound.fields)
         return pack({"seq": self._seq, "next": self._next, "pickled": pickled}, tables)
 
-    def restore(self, blob: bytes) -> None:
-        """Go on where a snapshot was taken."""
-        facts, tables = unpack(blob)
-        tumbling, sliding = tables["windows"]["blob"].to_pylist()
+    def restore(self, blob: bytes, *, trusted: bool = False) -> None:
+        """Go on where a snapshot was taken; if the bytes are refused, nothing changes.
+
+        `trusted`: the bytes are as you wrote them, and pickles of your own aggregates in them may be read.
+        """
+        before = dict(self.__dict__)
+        self._tumbling, self._sliding = copy(self._tumbling), copy(self._sliding)
+        try:
+            with trusting(trusted), reading("the snapshot"):
+                self._restore(*unpack(blob))
+        except BaseException:
+            self.__dict__.update(before)
+            raise
+
+    def _restore(self, facts: dict[str, Any], tables: dict[str, pa.Table]) -> None:
+        blobs = read_table(tables, "windows", {"blob": pa.binary()})
+        demand(blobs.num_rows == 2, "there are other windows than a tumbling and a sliding one")
+        tumbling, sliding = blobs["blob"].to_pylist()
         self._tumbling.restore(tumbling)
         self._sliding.restore(sliding)
-        self._seq, self._next = facts["seq"], facts["next"]
-        self._numbers = tables["numbers"]["number"].to_numpy()
-        self._periods = tables["periods"]["periods"].to_numpy().copy()
+        self._seq, self._next = whole(facts, "seq", 0, MANY), whole(facts, "next", 0, MANY)
+        self._numbers = numbers(read_table(tables, "numbers", {"number": INT64}), "number", low=0, high=self._next - 1)
+        rising(self._numbers, "the numbers of partials")
+        held = self._sliding.held().columns[_CELL].values
+        demand(np.isin(held, self._numbers).all(), "a window holds partials that are not there")
+        self._periods = numbers(read_table(tables, "periods", {"periods": INT64}), "periods", low=0, high=MANY)
         if self._keys is not None:
-            self._keys.load(tables["keys"])
+            self._keys = KeyDirectory(self._keys.types)
+            self._keys.load(read_table(tables, "keys"))
+            demand(len(self._periods) >= len(self._keys), "there are more keys than periods")
+        demand(len(self._periods) >= (self._keys is None), "there are no periods")
+        self._cells = {}
         for name, bound in self._bound.items():
-            columns = tables[f"cells.{name}"]
+            columns = read_table(tables, f"cells.{name}", {f.name: arrow_field(f).type for f in bound.fields})
             self._cells[name] = cells_from_arrow(bound, {c: columns[c] for c in columns.column_names})
+            demand(columns.num_rows == len(self._numbers), "there are more partials than numbers, or fewer")
 
     def _slide(self, fired: Firings) -> pa.Table:
         """Aggregate each flush to a partial, and feed the partials to the sliding window."""

@@ -1,8 +1,8 @@
 """The policies of the window library as small frozen values, checked when they are written.
 
 `count(n)`, `delta(attribute, d)`, `time(size)` and `punct()` say when a window is full or processed;
-`partition_count(r)`, `tuple_count(r)` and `partition_age(size)` bound a partitioned window. Time is in microseconds;
-sizes of time may be written as durations ("10 s").
+`partition_count(r)`, `tuple_count(r)` and `partition_age(size)` bound a partitioned window. Sizes of time are durations
+("10 s") or bare numbers: microseconds of a window's clock, and ticks of a stream whose time is a number.
 """
 
 from __future__ import annotations
@@ -47,13 +47,19 @@ class Delta:
 
 @dataclass(frozen=True)
 class Time:
-    """A span of the clock's time, in microseconds."""
+    """A span of the clock's time, in microseconds. `bare`: it was written as a number, which streams read as ticks."""
 
     kind: ClassVar[str] = "time"
     us: int
+    bare: bool = False
+
+    @property
+    def written(self) -> int | Duration:
+        """The size as it was meant."""
+        return self.us if self.bare else Duration(self.us * 1000)
 
     def __repr__(self) -> str:
-        return f"time({str(Duration(self.us * 1000))!r})"
+        return f"time({self.us if self.bare else repr(str(self.written))})"
 
 
 @dataclass(frozen=True)
@@ -90,13 +96,19 @@ class TupleCount:
 
 @dataclass(frozen=True)
 class PartitionAge:
-    """No subwindow that was not modified for longer than this, in microseconds."""
+    """No subwindow that was not modified for longer than this, in microseconds; `bare` as of `Time`."""
 
     kind: ClassVar[str] = "partition_age"
     us: int
+    bare: bool = False
+
+    @property
+    def written(self) -> int | Duration:
+        """The size as it was meant."""
+        return self.us if self.bare else Duration(self.us * 1000)
 
     def __repr__(self) -> str:
-        return f"partition_age({str(Duration(self.us * 1000))!r})"
+        return f"partition_age({self.us if self.bare else repr(str(self.written))})"
 
 
 Policy = Count | Delta | Time | Punct
@@ -123,8 +135,8 @@ def delta(attribute: str | Callable[[Any], Any], delta: float | str | timedelta)
 
 
 def time(size: int | str | timedelta) -> Time:
-    """So much time of the window's clock: a duration ("10 s"), or microseconds."""
-    return Time(_microseconds(size, "time", "size", least=1))
+    """So much time of the window's clock: a duration ("10 s"), or microseconds; ticks, where time is a number."""
+    return Time(_microseconds(size, "time", "size", least=1), is_number(size))
 
 
 def punct() -> Punct:
@@ -143,8 +155,8 @@ def tuple_count(most: int) -> TupleCount:
 
 
 def partition_age(size: int | str | timedelta) -> PartitionAge:
-    """Drop subwindows that no tuple came to for longer than this: a duration ("1 h"), or microseconds."""
-    return PartitionAge(_microseconds(size, "partition_age", "size", least=1))
+    """Drop subwindows that no tuple came to for longer than this: a duration ("1 h"), or a number as in `time`."""
+    return PartitionAge(_microseconds(size, "partition_age", "size", least=1), is_number(size))
 
 
 def _whole(value: Any, policy: str, argument: str, *, least: int) -> int:

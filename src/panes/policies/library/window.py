@@ -19,7 +19,15 @@ from panes.policies.library.checkpoint import restore, snapshot
 from panes.policies.library.deadlines import FORGET, Deadlines
 from panes.policies.library.events import Handler, Handlers
 from panes.policies.library.partitions import Partitions, content_of
-from panes.policies.library.specs import SELECTS, PartitionAge, PartitionCount, PartitionPolicy, Select, TupleCount
+from panes.policies.library.specs import (
+    SELECTS,
+    PartitionAge,
+    PartitionCount,
+    PartitionPolicy,
+    Policy,
+    Select,
+    TupleCount,
+)
 from panes.policies.library.subwindow import Subwindow
 
 
@@ -42,6 +50,7 @@ class Window(ABC):
     """A container of tuples whose policies say when it is processed and what leaves it."""
 
     kind: Literal["tumbling", "sliding"]
+    evict: Policy
 
     def __init__(
         self,
@@ -131,10 +140,13 @@ class Window(ABC):
         with self._lock:
             return snapshot(self)
 
-    def restore(self, blob: bytes) -> None:
-        """Go on where a snapshot of a window with the same configuration was taken."""
+    def restore(self, blob: bytes, *, trusted: bool = False) -> None:
+        """Go on where a snapshot of a window with the same configuration was taken.
+
+        `trusted`: the bytes are as you wrote them, and pickles of your own classes in them may be read.
+        """
         with self._lock:
-            restore(self, blob)
+            restore(self, blob, trusted=trusted)
 
     @property
     def metrics(self) -> dict[str, int]:

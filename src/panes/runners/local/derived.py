@@ -43,6 +43,11 @@ class DerivedSource(Source):
         self.on_spark = any(source.on_spark for source in inputs)
         self.windowed = any(source.windowed for source in inputs)
 
+    def hand_out(self, *, promptly: bool) -> None:
+        super().hand_out(promptly=promptly)
+        for source in self.inputs:
+            source.hand_out(promptly=promptly)
+
     def read(self, rejects: Rejects) -> Iterator[pa.Table]:
         for table in self.derive(rejects):
             if table.num_rows:
@@ -127,7 +132,7 @@ class QuerySource(DerivedSource):
 
     def derive(self, rejects: Rejects) -> Iterator[pa.Table]:
         op = make_operator(self.plan)
-        for batch in self._source.batches(rejects):
+        for batch in self._source.arrivals(rejects):
             yield op.push(batch).table
             pass_on(op, rejects)
         yield op.finish().table

@@ -16,12 +16,12 @@ import pyarrow as pa
 from panes.errors import DataError
 from panes.plan.batches import conform
 from panes.plan.types import canonical_schema
-from panes.runners.local.lines import CsvLines, JsonLines, LineFormat, complete_types, split_records
+from panes.runners.local.lines import CsvLines, JsonLines, LineFormat, complete_types
 from panes.runners.local.memory import overridden
+from panes.runners.local.pieces import Piece, pieces
 from panes.runners.local.rejects import Rejects
 from panes.runners.local.source import BATCH_ROWS, Source
 
-PIECE_BYTES = 4 << 20
 SAMPLE_BYTES = 1 << 20
 _COMPRESSED = (".gz", ".bz2", ".zst")
 _FORMATS = {
@@ -43,7 +43,11 @@ class FileSource(Source):
         self._name = str(pattern) if isinstance(pattern, str | os.PathLike) else f"{len(self.paths)} files"
         first = self.paths[0]
         found = canonical_schema(_open(first).schema(first, declared))
-        self.schema = overridden(found, declared, sparse=_format(first) == "json")
+        try:
+            self.schema = overridden(found, declared, sparse=_format(first) == "json")
+        except DataError as error:
+            line = ", line 1" if _format(first) in ("csv", "tsv") else ""
+            raise DataError(f"{first}{line}: {error}") from None
         for path in self.paths:
             _open(path)  # a file of an unknown format is refused before the run
         self.rows = self._count_rows()
@@ -53,7 +57,7 @@ class FileSource(Source):
             try:
                 yield from _open(path).batches(path, self.schema, rejects)
             except (DataError, pa.ArrowException, OSError, EOFError) as error:
-                raise DataError(f"{path}: {error}") from error
+                raise error if str(error).startswith(path) else DataError(f"{path}: {error}") from error
 
     def _count_rows(self) -> int | None:
         if any(_format(path) != "parquet" for path in self.paths):
@@ -124,62 +128,53 @@ class _Lines:
 
     def schema(self, path: str, declared: pa.Schema | None) -> pa.Schema:
         """What the first lines look like; if they don't agree, what the user has declared."""
-        with _stream(path) as stream:
-            sample = stream.read(SAMPLE_BYTES)
-            more = bool(stream.read(1))
-        form, records, _ = self._open(path, sample, last=not more)
+        form, piece = self._open(next(pieces(path, quoted_breaks=self.kind != "json", size=SAMPLE_BYTES)))
         try:
-            return complete_types(form.infer(records))
+            return complete_types(form.infer(piece.records))
         except (pa.ArrowException, DataError) as error:
             if declared is not None:
                 return declared
             raise DataError(f"{path}: the columns can't be found out, so give schema=: {error}") from error
 
     def batches(self, path: str, schema: pa.Schema, rejects: Rejects) -> Iterator[pa.Table]:
-        with _stream(path) as stream:
-            form: LineFormat | None = None
-            rest = b""
-            while True:
-                piece = stream.read(PIECE_BYTES)
-                data = rest + piece
-                if form is None:
-                    form, records, rest = self._open(path, data, last=not piece)
-                    if isinstance(form, CsvLines):
-                        for name in schema.names:
-                            if name not in form.names:
-                                raise DataError(f"the file has no column {name!r}")
-                else:
-                    records, rest = split_records(data, quoted_breaks=form.quoted_breaks, last=not piece)
-                if records:
-                    table = form.parse(records, schema, rejects)
-                    if len(table):
-                        yield table
-                if not piece:
-                    return
+        form: LineFormat | None = None
+        for piece in pieces(path, quoted_breaks=self.kind != "json"):
+            if form is None:
+                form, piece = self._open(piece)
+                if isinstance(form, CsvLines):
+                    _check_names(path, form.names, schema)
+            if piece.records:
+                table = form.parse(piece.records, schema, rejects, place=piece.place)
+                if len(table):
+                    yield table
 
-    def _open(self, path: str, data: bytes, *, last: bool) -> tuple[LineFormat, list[bytes], bytes]:
-        """The format of a file that begins with `data`, its first records, and the rest."""
-        data = data.removeprefix(b"\xef\xbb\xbf")
+    def _open(self, piece: Piece) -> tuple[LineFormat, Piece]:
+        """The format of a file that begins with `piece`, and the piece without a line that names the columns."""
         if self.kind == "json":
-            if data.lstrip().startswith(b"["):
-                raise DataError("a JSON file must hold one object per line; this one is a single array")
-            return JsonLines(), *split_records(data, quoted_breaks=False, last=last)
-        records, rest = split_records(data, quoted_breaks=True, last=last)
-        if not records:
-            raise DataError(f"{path} has no first line that names the columns")
+            if piece.records and piece.records[0].lstrip().startswith(b"["):
+                raise DataError(f"{piece.path}: a JSON file must hold one object per line; this one is a single array")
+            return JsonLines(), piece
+        if not piece.records:
+            raise DataError(f"{piece.path} has no first line that names the columns")
         delimiter = "\t" if self.kind == "tsv" else ","
-        return CsvLines(_header(records[0], delimiter), delimiter=delimiter), records[1:], rest
+        return CsvLines(header_names(piece, delimiter), delimiter=delimiter), piece.without_first()
 
 
-def _header(record: bytes, delimiter: str) -> list[str]:
+def _check_names(path: str, found: Sequence[str], schema: pa.Schema) -> None:
+    for name in schema.names:
+        if name not in found:
+            raise DataError(f"{path}, line 1: there is no column {name!r}; the columns are {', '.join(found)}")
+
+
+def header_names(piece: Piece, delimiter: str) -> list[str]:
+    """The names in the first line of a file, the first of `piece`."""
     import csv
 
-    (names,) = csv.reader([record.decode("utf-8", "replace")], delimiter=delimiter)
+    try:
+        (names,) = csv.reader([piece.records[0].decode("utf-8", "replace")], delimiter=delimiter)
+    except csv.Error as error:
+        raise DataError(f"{piece.path}, line 1: lines end in CR here and in LF further on; use one of them") from error
     return [name.strip() for name in names]
-
-
-def _stream(path: str) -> pa.NativeFile:
-    return pa.input_stream(path, compression="detect")
 
 
 def _open(path: str) -> _Parquet | _Lines:

@@ -19,6 +19,7 @@ class FlowRun:
     def __init__(self, flow: Flow, source: Source, *, progress: bool | None = None) -> None:
         self.flow = flow
         self.rejects = Rejects()
+        self._source = source
         self._batches = source.batches(self.rejects)
         self._bar = ProgressBar(source.rows, progress)
         self.rows_read = 0
@@ -39,10 +40,12 @@ class FlowRun:
 
     def table(self) -> pa.Table:
         """Run to the end; all rows as one table."""
+        self._source.hand_out(promptly=False)
         return pa.concat_tables([self.flow.schema.empty_table(), *self.tables()]).combine_chunks()
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Run as far as rows are asked for; each as a dict."""
+        self._source.hand_out(promptly=True)
         for table in self.tables():
             yield from table.to_pylist()
 

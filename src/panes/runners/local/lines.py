@@ -11,7 +11,7 @@ import io
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 
 import pyarrow as pa
@@ -23,6 +23,10 @@ from panes.plan.batches import conform
 from panes.plan.types import canonical_schema
 from panes.runners.local.rejects import Rejects
 
+#: Where a record stands, by its number.
+Place = Callable[[int], str]
+_BAD_VALUE = re.compile(r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error to (.+?): invalid value '(.*)'")
+_BAD_COUNT = re.compile(r"CSV parse error: (?:Row #\d+: )?Expected (\d+) columns, got (\d+)")
 _NULL_AFTER_OBJECT = re.compile(rb"\}\s*null")
 
 
@@ -40,19 +44,41 @@ class LineFormat(ABC):
     def infer(self, records: Sequence[bytes]) -> pa.Schema:
         """The schema that `records` seem to have."""
 
-    def parse(self, records: Sequence[bytes], schema: pa.Schema, rejects: Rejects) -> pa.Table:
-        """The rows of `records` in order, without those that go to `rejects`."""
+    def parse(
+        self,
+        records: Sequence[bytes],
+        schema: pa.Schema,
+        rejects: Rejects,
+        *,
+        place: Place | None = None,
+        first: int = 0,
+    ) -> pa.Table:
+        """The rows of `records` in order, without those that go to `rejects`.
+
+        `place` says where a record stands, by its number; that of the first one here is `first`.
+        """
         if not records:
             return schema.empty_table()
         try:
             return self.read(records, schema)
-        except (pa.ArrowException, DataError, ValueError) as error:
+        except (pa.ArrowException, DataError, ValueError, RecursionError) as error:
             if len(records) == 1:
-                rejects.add(_reason(error), records[0].decode("utf-8", "replace"))
+                where = "line" if place is None else place(first)
+                rejects.add(f"malformed {where} ({self.reason(error)})", records[0].decode("utf-8", "replace"))
                 return schema.empty_table()
         middle = len(records) // 2
-        halves = [self.parse(part, schema, rejects) for part in (records[:middle], records[middle:])]
+        halves = [
+            self.parse(records[:middle], schema, rejects, place=place, first=first),
+            self.parse(records[middle:], schema, rejects, place=place, first=first + middle),
+        ]
         return pa.concat_tables(halves)
+
+    def reason(self, error: Exception) -> str:
+        """Why a record can't be read, in a few words."""
+        if isinstance(error, RecursionError):
+            return "it is nested too deeply"
+        text = str(error).strip().splitlines()
+        return text[0] if text else type(error).__name__
 
 
 class JsonLines(LineFormat):
@@ -83,7 +109,7 @@ class JsonLines(LineFormat):
         objects = [r for r in map(bytes.strip, records) if _is_object(r)]
         try:
             return _read_json(objects, None).schema if objects else pa.schema([])
-        except pa.ArrowInvalid as error:
+        except (pa.ArrowInvalid, RecursionError) as error:
             raise DataError(f"the first lines have no common schema, so give schema=: {error}") from error
 
 
@@ -102,11 +128,19 @@ class CsvLines(LineFormat):
         kinds = {f.name: f.type for f in _as_text(schema) if f.name in self.names}
         table = self._table(records, kinds)
         if len(table) != len(records):
-            raise DataError("a quote that is not closed")
+            raise DataError("a quote that is not closed, or a line break (CR) inside a value")
         missing = [name for name in schema.names if name not in self.names]
         for name in missing:
             raise DataError(f"the text has no column {name!r}")
         return conform(table, schema)
+
+    def reason(self, error: Exception) -> str:
+        text = super().reason(error)
+        if found := _BAD_VALUE.match(text):
+            return f"column {self.names[int(found[1])]!r} must be {found[2]}, and has {found[3]!r}"
+        if found := _BAD_COUNT.match(text):
+            return f"it has {found[2]} values, and there are {found[1]} columns"
+        return text
 
     def infer(self, records: Sequence[bytes]) -> pa.Schema:
         """Looks at the records that have a value for each column; the others will be rejected anyway."""
@@ -144,6 +178,22 @@ def split_records(data: bytes, *, quoted_breaks: bool, last: bool) -> tuple[list
     return [record for record in records if record.strip()], rest
 
 
+def record_lines(data: bytes, *, quoted_breaks: bool) -> list[int]:
+    """On which line of `data` each of the records begins that `split_records` finds in it, counted from 0."""
+    found, number, open_quote, start, filled = [], 0, False, 0, False
+    for number, line in enumerate(data.split(b"\n")):
+        if not open_quote:
+            start, filled = number, False
+        filled = filled or bool(line.strip())
+        if quoted_breaks and line.count(b'"') % 2:
+            open_quote = not open_quote
+        if not open_quote and filled:
+            found.append(start)
+    if open_quote and filled:
+        found.append(start)
+    return found
+
+
 def _join_quoted(lines: list[bytes], rest: bytes) -> tuple[list[bytes], bytes]:
     """A line with an odd number of quotes goes on until the next such line."""
     joined: list[bytes] = []
@@ -165,7 +215,7 @@ def complete_types(inferred: pa.Schema) -> pa.Schema:
 def _is_object(record: bytes) -> bool:
     try:
         return isinstance(json.loads(record), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 
@@ -180,8 +230,3 @@ def _as_text(schema: pa.Schema) -> pa.Schema:
     """Times are read as text first: with or without a zone, `conform` then takes both."""
     temporal = (pa.types.is_timestamp, pa.types.is_date)
     return pa.schema([pa.field(f.name, pa.string() if any(t(f.type) for t in temporal) else f.type) for f in schema])
-
-
-def _reason(error: Exception) -> str:
-    text = str(error).strip().splitlines()
-    return f"malformed line ({text[0] if text else type(error).__name__})"

@@ -15,6 +15,8 @@ from panes.runners.local.rejects import Rejects
 from panes.runners.local.source import BATCH_ROWS, Source
 
 _NOTHING = object()
+#: Single rows that are gathered into one batch, where nobody waits for them.
+GATHERED = BATCH_ROWS // 16
 
 
 class TableSource(Source):
@@ -22,7 +24,7 @@ class TableSource(Source):
 
     def __init__(self, data: Any, declared: pa.Schema | None) -> None:
         sparse = isinstance(data, list | tuple)
-        found = canonical_schema(infer_rows(data) if sparse else to_table(data).schema)
+        found = canonical_schema(infer_rows(data, declared) if sparse else to_table(data).schema)
         self.schema = overridden(found, declared, sparse=sparse)
         self._table = conform(data, self.schema)
         self.rows = self._table.num_rows
@@ -63,21 +65,37 @@ class IterableSource(Source):
             self._data = chain([first], iterator)
 
     def read(self, rejects: Rejects) -> Iterator[pa.Table]:
+        gathered = 1 if self.promptly else GATHERED
         waiting: list[Any] = []
+        count = 0
         for item in self._data:
-            if isinstance(item, dict) and not is_columns(item):
-                # single rows: gathered, since a batch costs far more than a row
-                waiting.append(item)
-                if len(waiting) == BATCH_ROWS // 16:
-                    yield conform(waiting, self.schema)
-                    waiting = []
-                continue
+            row = _is_row(item)
+            if row:
+                # gathered, since a batch costs far more than a row; whoever gives rows may fill the same dict again
+                waiting.append(item.copy())
+                if len(waiting) < gathered:
+                    continue
             if waiting:
-                yield conform(waiting, self.schema)
+                yield conform(waiting, self.schema, first=count)
+                count += len(waiting)
                 waiting = []
-            yield conform(_batch(item), self.schema)
+            if not row:
+                table = conform(_batch(item), self.schema, first=count)
+                count += len(table)
+                yield table
         if waiting:
-            yield conform(waiting, self.schema)
+            yield conform(waiting, self.schema, first=count)
+
+    def arrivals(self, rejects: Rejects) -> Iterator[pa.Table | dict[str, Any]]:
+        self._begin()
+        return self._arrivals(rejects)
+
+    def _arrivals(self, rejects: Rejects) -> Iterator[pa.Table | dict[str, Any]]:
+        if not self.promptly:  # asked only now: it may be set after the run began
+            yield from self.read(rejects)
+            return
+        for item in self._data:
+            yield item if _is_row(item) else conform(_batch(item), self.schema)
 
     def __str__(self) -> str:
         return f"{self._kind} of batches"
@@ -108,6 +126,10 @@ def overridden(found: pa.Schema, declared: pa.Schema | None, *, sparse: bool = F
     types = dict(zip(declared.names, declared.types, strict=True))
     fields = [pa.field(f.name, types.get(f.name, f.type)) for f in found]
     return pa.schema([*fields, *(declared.field(name) for name in missing)])
+
+
+def _is_row(item: Any) -> bool:
+    return isinstance(item, dict) and not is_columns(item)
 
 
 def is_columns(data: dict[str, Any]) -> bool:

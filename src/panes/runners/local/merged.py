@@ -11,6 +11,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,6 +58,9 @@ class MergedSource(DerivedSource):
         return self._union(windows)
 
     def _union(self, windows: StreamPlan | None = None) -> DataFrame:
+        from panes.runners.spark.event_time import EVENT_TIME, EventTime
+        from panes.runners.spark.frame_columns import Numbered
+
         frames = [source.to_spark() for source in self._sources]
         streaming = [frame.isStreaming for frame in frames]
         if any(streaming) and not all(streaming):
@@ -64,15 +68,21 @@ class MergedSource(DerivedSource):
                 "to_spark(): some of the streams that are merged or joined are streaming and some are static, which "
                 "Spark can't have in one query; give it all as streams, or all as static frames"
             )
+        if windows is not None and all(streaming) and any(source.windowed for source in self._sources):
+            raise QueryError(
+                "to_spark(): windows and joins over streams of window results that are put together can't be one "
+                "streaming query: Spark has one watermark for all of it, which would be past these results when they "
+                "come. Write the results of the inner windows to a table, and read it as a stream of its own"
+            )
+        names = self.schema.names
+        numbered = [Numbered(frame) for frame in frames]
+        rows = [each.frame.select(*map(each.column, names)) for each in numbered]
         if windows is not None and all(streaming) and windows.watermark != MANUAL:
-            from panes.runners.spark.event_time import EVENT_TIME, EventTime
-
-            time = EventTime.of(windows)
-            frames = [time.with_watermark(frame, windows).drop(EVENT_TIME) for frame in frames]
-        first, *others = frames
-        for frame in others:
-            first = first.unionByName(frame)
-        return first
+            time, at = EventTime.of(windows), windows.time
+            rows = [
+                time.with_watermark(each, windows, of.column(at)).drop(EVENT_TIME) for each, of in zip(rows, numbered)
+            ]
+        return reduce(lambda first, other: first.union(other), rows).toDF(*names)
 
     def __str__(self) -> str:
         return f"{len(self._sources)} streams merged"

@@ -80,7 +80,8 @@ class OperatorSource(DerivedSource):
         # so few rows are done before compiled code is loaded
         machine = self.plan.start("windows" if few else "auto")
         if len(self._sources) == 1 or not self.live:
-            arrivals = by_time(self.plan.ports, [punctuated(source, rejects) for source in self._sources], rejects)
+            inputs = [punctuated(source, rejects) for source in self._sources]
+            arrivals = by_time(self.plan.ports, inputs, rejects, self.plan.first)
         else:
             arrivals = live(self.plan.ports, self._sources, rejects)
         for each in arrivals:
@@ -158,7 +159,7 @@ class _Side:
     """One input while it is merged: arrivals that wait, and the largest time up to each of them."""
 
     def __init__(self, number: int, ports: Sequence[PortPlan], batches: Iterator[Given], rejects: Rejects) -> None:
-        self._number = number
+        self.number = number
         self._port = ports[number]
         self._empty = [port.rows.empty_table() for port in ports]
         self._batches = batches
@@ -177,19 +178,25 @@ class _Side:
             self.waiting = self.arrivals(given)
 
     def arrivals(self, given: Given) -> Arrivals:
-        found = arrivals_of(read(self._port, given, self._rejects), self._number, self._empty)
+        found = arrivals_of(read(self._port, given, self._rejects), self.number, self._empty)
         times = np.maximum.accumulate(np.maximum(found.times, self._top))
         if len(times):
             self._top = int(times[-1])
         return Arrivals(found.ports, times, found.tables, found.marks)
 
-    def take(self, limit: int) -> Arrivals | None:
-        """Arrivals up to which no more than `limit` was reached."""
+    @property
+    def reached(self) -> int:
+        """The time of the last arrival that waits."""
         assert self.waiting is not None
-        n = int(np.searchsorted(self.waiting.times, limit, side="right"))
+        return int(self.waiting.times[-1])
+
+    def take(self, limit: int, *, before: bool = False) -> Arrivals | None:
+        """Arrivals up to which no more than `limit` was reached; `before`: less than it."""
+        assert self.waiting is not None
+        n = int(np.searchsorted(self.waiting.times, limit, side="left" if before else "right"))
         if not n:
             return None
-        taken, self.waiting = split(self.waiting, self._number, n)
+        taken, self.waiting = split(self.waiting, self.number, n)
         return taken
 
 
@@ -209,17 +216,26 @@ def split(arrivals: Arrivals, port: int, n: int) -> tuple[Arrivals, Arrivals]:
     return halves[0], halves[1]
 
 
-def by_time(ports: Sequence[PortPlan], inputs: Sequence[Iterator[Given]], rejects: Rejects) -> Iterator[Arrivals]:
-    """Arrivals of all inputs, merged by the largest time that each has reached; ties by the order of inputs."""
+def by_time(
+    ports: Sequence[PortPlan], inputs: Sequence[Iterator[Given]], rejects: Rejects, first: int | None = None
+) -> Iterator[Arrivals]:
+    """Arrivals of all inputs, merged by the largest time that each has reached; ties by the order of inputs.
+
+    `first`: the input that comes first of those with the same time, however inputs are cut into batches.
+    """
     waiting = [_Side(i, ports, batches, rejects) for i, batches in enumerate(inputs)]
+    waiting.sort(key=lambda side: side.number != first)
     while True:
         for side in waiting:
             side.fill()
         waiting = [side for side in waiting if not side.ended]
         if not waiting:
             return
-        limit = min(int(side.waiting.times[-1]) for side in waiting if side.waiting is not None)
-        yield merge([part for side in waiting if (part := side.take(limit)) is not None])
+        limit = min(side.reached for side in waiting)
+        # the first input may have more rows of this very time, which the others then wait for
+        more = any(side.number == first and side.reached == limit for side in waiting)
+        parts = [side.take(limit, before=more and side.number != first) for side in waiting]
+        yield merge([part for part in parts if part is not None])
 
 
 def merge(parts: Sequence[Arrivals]) -> Arrivals:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 from importlib.util import find_spec
+from itertools import takewhile
 from typing import Any
 
 import pyarrow as pa
 
 from panes.errors import QueryError
 from panes.plan.query import QueryPlan
+from panes.plan.steps import Having, Select, Step
 from panes.runners.local.trace import Trace
 
 
@@ -24,14 +28,34 @@ def check_plot(path: str | os.PathLike[str] | None) -> str:
     return "png" if suffix == ".png" else "html"
 
 
+def steps_drawn(plan: QueryPlan) -> tuple[Step, ...]:
+    """The steps after which results still have all that is drawn: those before the first `select`."""
+    return tuple(takewhile(lambda step: not isinstance(step, Select), plan.steps))
+
+
+def steps_said(plan: QueryPlan) -> list[str]:
+    """What a picture says of the steps: the conditions that its results meet, and what it does not show."""
+    drawn = steps_drawn(plan)
+    said = [f"only {step}" for step in drawn if isinstance(step, Having)]
+    left = plan.steps[len(drawn) :]
+    return [*said, f"drawn as before {'; '.join(map(str, left))}"] if left else said
+
+
 def plot(
-    plan: QueryPlan, results: pa.Table, trace: Trace | None, late: int, path: str | os.PathLike[str] | None
+    plan: QueryPlan,
+    results: pa.Table,
+    trace: Trace | None,
+    late: int,
+    path: str | os.PathLike[str] | None,
+    *,
+    said: Sequence[str] = (),
 ) -> Any:
-    """Draw a run; writes to `path`, or returns a plotly figure if there is none."""
+    """Draw a run; writes to `path`, or returns a plotly figure if there is none. `said`: more facts of it."""
     kind = check_plot(path)
     from panes.runners.local.plot_data import picture
 
     drawn = picture(plan, results, trace, late)
+    drawn = replace(drawn, facts=(*drawn.facts, *said))
     if kind == "png" and path is not None:
         from panes.runners.local.plot_png import write_png
 

@@ -7,192 +7,225 @@ from typing import Any
 
 import numpy as np
 
-from panes.runners.local.plot_data import Lane, Picture
-
-COLOURS = (
-    "#3b6fb6",
-    "#d1793b",
-    "#4c9a5b",
-    "#b64b4b",
-    "#7d62a8",
-    "#8a6d4f",
-    "#c267a0",
-    "#6b7280",
-    "#9a9a3c",
-    "#3a9fb0",
+from panes.runners.local.plot_data import ON_TIME, Panel, Picture
+from panes.runners.local.plot_style import (
+    BLUE,
+    CORRECTED,
+    DARK,
+    FAINT,
+    FILL,
+    GREY,
+    LATE,
+    RED,
+    RESULTS,
+    ROWS,
+    Cell,
+    cells,
+    count,
+    fact_lines,
+    heading,
+    marks,
+    panel_height,
+    short,
+    title_lines,
 )
-LATE = "#c62828"
-GREY = "#9aa0a6"
+
+WIDTH = 12.0  # inches, as all lengths here
+DELAYS = 1.25
+LEFT, RIGHT, GAP = 0.75, 0.3, 0.65
 
 
 def write_png(picture: Picture, path: str | os.PathLike[str]) -> None:
     """Draw the picture into a PNG file."""
+    figure(picture).savefig(os.fspath(path), format="png")
+
+
+def figure(picture: Picture) -> Any:
+    """The picture as a matplotlib figure."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    heights = [
-        1.5 if picture.trace is not None else 0.01,
-        0.32,
-        *(0.34 + 0.1 * lane.levels for lane in picture.lanes),
-    ]
-    figure = Figure(figsize=(15, 1.9 + sum(heights) * 1.12), dpi=110)
-    FigureCanvasAgg(figure)
-    grid = figure.add_gridspec(
-        len(heights),
-        2,
-        height_ratios=heights,
-        width_ratios=(1.15, 1),
-        hspace=0.14,
-        wspace=0.06,
-        left=0.15,
-        right=0.955,
-        bottom=0.75 / figure.get_figheight(),
-        top=1 - 0.75 / figure.get_figheight(),
+    placed = cells(picture)
+    rows = 1 + max(cell.row for cell in placed)
+    heights = [0.0] * rows
+    below = [0.0] * rows  # room under each row for the numbers of its axes
+    for cell in placed:
+        heights[cell.row] = DELAYS if cell.panel is None else panel_height(picture)
+        titled = 0.2 if picture.axis_title(cell.on) or _dated(picture, cell.on) else 0.0
+        below[cell.row] = max(below[cell.row], (0.34 + titled) if cell.labelled else 0.06)
+    above = 0.3  # for the name of a panel
+    titles, facts = title_lines(picture), fact_lines(picture)
+    head = 0.24 + 0.27 * len(titles) + 0.2 * len(facts) + 0.3
+    height = head + sum(heights) + rows * above + sum(below) + 0.08
+    drawn = Figure(figsize=(WIDTH, height), dpi=120, facecolor="white")
+    FigureCanvasAgg(drawn)
+    _head(drawn, picture, titles, facts, height)
+    top = head
+    tops = []
+    for i in range(rows):
+        tops.append(top + above)
+        top += above + heights[i] + below[i]
+    wide = (WIDTH - LEFT - RIGHT - GAP * (picture.columns - 1)) / picture.columns
+    for cell in placed:
+        left = LEFT + cell.column * (wide + GAP)
+        width = WIDTH - LEFT - RIGHT if cell.panel is None else wide
+        bottom = height - tops[cell.row] - heights[cell.row]
+        axes = drawn.add_axes((left / WIDTH, bottom / height, width / WIDTH, heights[cell.row] / height))
+        if cell.panel is None:
+            _delays(axes, picture)
+        else:
+            _panel(axes, picture, cell.panel)
+        _time(axes, picture, cell, width)
+    return drawn
+
+
+def _head(drawn: Any, picture: Picture, titles: list[str], facts: list[str], height: float) -> None:
+    at = 0.36
+    for line in titles:
+        drawn.text(LEFT / WIDTH, 1 - at / height, line, fontsize=14, fontweight="bold", color=DARK)
+        at += 0.27
+    at -= 0.04
+    for line in facts:
+        drawn.text(LEFT / WIDTH, 1 - at / height, line, fontsize=9, color=FAINT)
+        at += 0.2
+    drawn.legend(
+        handles=[_legend(mark) for mark in marks(picture)],
+        loc="upper left",
+        bbox_to_anchor=(LEFT / WIDTH, 1 - (at - 0.1) / height),
+        ncols=4,
+        fontsize=9,
+        frameon=False,
+        borderpad=0,
+        handlelength=1.4,
+        borderaxespad=0,
     )
-    top = figure.add_subplot(grid[0, :])
-    _disorder(top, picture)
-    left = figure.add_subplot(grid[1, 0])
-    _slices(left, picture)
-    blank = figure.add_subplot(grid[1, 1])
-    blank.set_axis_off()
-    heading = f"{picture.output} of all windows, at their ends" if picture.output else ""
-    blank.text(0.0, 0.1, heading, fontsize=9.5, transform=blank.transAxes)
-    right = None
-    for i, lane in enumerate(picture.lanes):
-        colour = COLOURS[i % len(COLOURS)]
-        bars = figure.add_subplot(grid[i + 2, 0], sharex=left)
-        _bars(bars, picture, lane, colour)
-        line = figure.add_subplot(grid[i + 2, 1], sharex=right)
-        right = right or line
-        _line(line, picture, lane, colour)
-        last = i == len(picture.lanes) - 1
-        for axes in (bars, line):
-            axes.tick_params(labelbottom=last, labelsize=8)
-    left.tick_params(labelbottom=False)
-    for axes in (top, left, *([] if right is None else [right])):
-        _short_dates(axes, picture)
-    if right is not None:
-        right.set_xlim(*picture.moments(np.array(picture.whole)))
-    left.set_xlim(*picture.moments(np.array(picture.extract)))
-    figure.text(0.012, 1 - 0.3 / figure.get_figheight(), picture.title, fontsize=13, fontweight="bold")
-    figure.text(0.012, 0.012, "; ".join(picture.notes), fontsize=8.5, color="#444444")
-    figure.savefig(os.fspath(path), format="png")
 
 
-def _disorder(axes: Any, picture: Picture) -> None:
+def _legend(mark: str) -> Any:
+    from matplotlib.lines import Line2D
+
+    style: dict[str, Any] = {
+        RESULTS: {"color": BLUE, "linewidth": 2},
+        ROWS: {"color": GREY, "linestyle": "", "marker": ".", "markersize": 6},
+        LATE: {"color": RED, "linestyle": "", "marker": "v", "markersize": 5.5},
+        CORRECTED: {"color": RED, "linestyle": "", "marker": "o", "markerfacecolor": "none", "markersize": 6.5},
+    }[mark]
+    return Line2D([], [], label=mark, **style)
+
+
+def _panel(axes: Any, picture: Picture, panel: Panel) -> None:
+    _frame(axes)
+    low, high = panel.y
+    rows, late = panel.rows, panel.late
+    style: dict[str, Any]
+    if len(rows.at):
+        style = {"markersize": 5 if len(rows.at) < 200 else 3, "color": GREY, "alpha": 0.8, "clip_on": False}
+        axes.plot(picture.moments(rows.at, panel.on), rows.values, ".", zorder=2, **style)
+    start, end = picture.moments(panel.start, panel.on), picture.moments(panel.end, panel.on)
+    if not panel.measured:
+        axes.barh(panel.values, end - start, left=start, height=0.8, color=FILL, edgecolor=BLUE, linewidth=0.8)
+        axes.set_yticks([])
+    elif panel.spans:
+        if low == 0:
+            axes.bar(start, panel.values, end - start, align="edge", color=FILL, alpha=0.75, linewidth=0, zorder=1)
+        axes.hlines(panel.values, start, end, color=BLUE, linewidth=2, zorder=3)
+        at, before, after = panel.joints
+        axes.vlines(picture.moments(at, panel.on), before, after, color=BLUE, linewidth=0.7, alpha=0.6, zorder=3)
+    else:
+        at, heights = panel.line
+        broken = len(at) > len(end)  # a point between two gaps is seen only by its mark
+        dot = 3.5 if len(end) <= 80 else 1.5 if broken else 0.0
+        style = {"color": BLUE, "linewidth": 1.3, "marker": "o", "markersize": dot}
+        axes.plot(picture.moments(at, panel.on), heights, zorder=3, **style)
+    if panel.corrected.any():
+        middle = start + (end - start) / 2 if panel.spans else end
+        chosen = panel.corrected
+        style = {"marker": "o", "markersize": 7, "markerfacecolor": "none", "color": RED, "linestyle": ""}
+        axes.plot(middle[chosen], panel.values[chosen], zorder=5, **style)
+    if len(late.at):
+        size, alpha = (5.5, 1.0) if len(late.at) <= 60 else (3.5, 0.6)
+        style = {"markersize": size, "alpha": alpha, "color": RED, "clip_on": False}
+        axes.plot(picture.moments(late.at), late.values, "v", zorder=6, **style)
+    axes.set_ylim(low, high)
+    if panel.measured:
+        axes.locator_params(axis="y", nbins=5 if panel_height(picture) > 2 else 3)
+    name, what = heading(panel, picture)
+    said = axes.annotate(
+        name, (0, 1), xytext=(0, 5), xycoords="axes fraction", textcoords="offset points", fontsize=10,
+        fontweight="bold", color=DARK, va="bottom",
+    )  # fmt: skip
+    axes.annotate(
+        what, (1, 0), xytext=(7, 0), xycoords=said, textcoords="offset points", fontsize=9, color=FAINT, va="bottom",
+    )  # fmt: skip
+    axes.annotate(
+        count(panel), (1, 1), xytext=(0, 5), xycoords="axes fraction", textcoords="offset points", fontsize=8.5,
+        color=FAINT, ha="right", va="bottom",
+    )  # fmt: skip
+
+
+def _delays(axes: Any, picture: Picture) -> None:
     """How far rows came behind the newest one, the watermark, and the rows that were late."""
-    trace = picture.trace
-    if trace is None:
-        axes.set_axis_off()
-        return
-    times, delays = trace.sample()
+    delays = picture.delays
+    assert delays is not None
+    _frame(axes)
+    divisor, unit = picture.lateness()
     axes.plot(
-        picture.moments(times),
-        picture.seconds(delays),
-        ".",
-        markersize=2,
-        color=GREY,
-        rasterized=True,
-        label=f"rows ({len(times):,} of {trace.rows:,} drawn)",
-    )
-    at, lag = trace.lag()
-    if len(at):
-        axes.plot(picture.moments(at), picture.seconds(lag), color="#202124", linewidth=1.2, label="watermark")
-    late, behind = trace.late()
-    more = f" ({len(late):,} of {trace.late_rows:,} drawn)" if len(late) < trace.late_rows else ""
-    if len(late):
+        picture.moments(delays.rows.at), delays.rows.values / divisor, ".", markersize=2.5, color=GREY, alpha=0.7,
+    )  # fmt: skip
+    if len(delays.watermark.at):
         axes.plot(
-            picture.moments(late),
-            picture.seconds(behind),
-            "v",
-            markersize=4.5,
-            color=LATE,
-            label=f"late rows: {trace.late_rows:,}{more}",
-        )
-    low, high = picture.moments(np.array(picture.extract))
-    axes.axvspan(low, high, color="#3b6fb6", alpha=0.10, linewidth=0, label="extract below")
-    axes.set_xlim(*picture.moments(np.array(picture.whole)))
-    axes.set_ylabel(f"behind the\nnewest row, {picture.unit}", fontsize=8.5)
-    axes.tick_params(labelsize=8)
-    axes.xaxis.tick_top()
-    axes.legend(loc="upper left", ncols=4, fontsize=8, framealpha=0.9, borderaxespad=0.3)
-    axes.set_ylim(bottom=0, top=max(axes.get_ylim()[1] * 1.3, 1e-9))
-
-
-def _slices(axes: Any, picture: Picture) -> None:
-    edges = picture.moments(picture.slices)
-    axes.vlines(edges, 0, 1, color="#202124", linewidth=0.7)
-    axes.set_ylim(0, 1)
-    axes.set_yticks([])
-    axes.set_ylabel("slices", rotation=0, ha="right", va="center", fontsize=9)
-
-
-def _bars(axes: Any, picture: Picture, lane: Lane, colour: str) -> None:
-    """The windows of a lane as bars; a corrected one has a dark frame."""
-    start, end = picture.moments(lane.start), picture.moments(lane.end)
-    if len(start):
-        frames = [LATE if c else "white" for c in lane.corrected.tolist()]
-        axes.barh(
-            -lane.level,
-            end - start,
-            left=start,
-            height=0.8,
-            color=colour,
-            alpha=0.85,
-            edgecolor=frames,
-            linewidth=1.2,
-        )
-    axes.set_ylim(-lane.levels + 0.4, 0.6)
-    axes.set_yticks([])
-    axes.set_ylabel(
-        f"{lane.label}\n{shortened(lane.spec)}", rotation=0, ha="right", va="center", fontsize=8.5, labelpad=6
-    )
-    if lane.note:
-        axes.text(
-            0.995,
-            0.93,
-            lane.note,
-            ha="right",
-            va="top",
-            fontsize=7,
-            transform=axes.transAxes,
-            color="#444444",
-            bbox={"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 1},
-        )
-    edges = picture.moments(picture.slices)
-    axes.vlines(edges, 0, 1, transform=axes.get_xaxis_transform(), color="#202124", alpha=0.07, linewidth=0.5)
-
-
-def _line(axes: Any, picture: Picture, lane: Lane, colour: str) -> None:
-    at = picture.moments(lane.at)
-    few = len(lane.at) <= 60
-    axes.plot(at, lane.values, color=colour, linewidth=1, marker="o" if few else None, markersize=2.5)
-    axes.axvspan(*picture.moments(np.array(picture.extract)), color="#3b6fb6", alpha=0.10, linewidth=0)
-    axes.yaxis.tick_right()
-    axes.tick_params(axis="y", labelsize=7)
+            picture.moments(delays.watermark.at), delays.watermark.values / divisor, color=DARK, linewidth=1.1,
+        )  # fmt: skip
+    if len(delays.late.at):
+        axes.plot(
+            picture.moments(delays.late.at), delays.late.values / divisor, "v", markersize=4, color=RED, zorder=4,
+        )  # fmt: skip
+    axes.set_ylim(0, max(axes.get_ylim()[1], 1e-9))
     axes.locator_params(axis="y", nbins=3)
-    axes.text(
-        0.005,
-        0.93,
-        f"{lane.windows:,} windows",
-        ha="left",
-        va="top",
-        fontsize=7,
-        transform=axes.transAxes,
-        color="#444444",
-    )
+    said = axes.annotate(
+        "delay", (0, 1), xytext=(0, 5), xycoords="axes fraction", textcoords="offset points", fontsize=10,
+        fontweight="bold", color=DARK, va="bottom",
+    )  # fmt: skip
+    axes.annotate(
+        f"of rows behind the newest one, {unit}; the line is the watermark", (1, 0), xytext=(7, 0), xycoords=said,
+        textcoords="offset points", fontsize=9, color=FAINT, va="bottom",
+    )  # fmt: skip
 
 
-def _short_dates(axes: Any, picture: Picture) -> None:
-    """Hours where hours differ, dates where dates differ."""
-    if picture.domain.integer:
+def _frame(axes: Any) -> None:
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.spines["bottom"].set_color(GREY)
+    axes.grid(axis="y", color="#e4e6e9", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(axis="y", length=0, labelsize=8.5, labelcolor=FAINT)
+    axes.tick_params(axis="x", labelsize=8.5, labelcolor=FAINT, color=GREY)
+    axes.yaxis.set_major_formatter(lambda value, _: short(value))
+
+
+def _dated(picture: Picture, on: str) -> bool:
+    return on == ON_TIME and not picture.domain.integer
+
+
+def _time(axes: Any, picture: Picture, cell: Cell, width: float) -> None:
+    """Every panel of a kind shows the same stretch; the last one in a column has the numbers."""
+    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+
+    low, high = picture.ranges[cell.on]
+    axes.set_xlim(*picture.moments(np.array([low, high]), cell.on))
+    if _dated(picture, cell.on):
+        from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+        locator = AutoDateLocator(minticks=3, maxticks=int(width) + 1)
+        axes.xaxis.set_major_locator(locator)
+        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=int(width), integer=high - low >= 5))
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
+    axes.tick_params(labelbottom=cell.labelled)
+    offset = axes.xaxis.get_offset_text()  # the date that all numbers have in common
+    offset.set(visible=cell.labelled, fontsize=8.5, color=FAINT)
+    if not cell.labelled:
         return
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-
-    locator = AutoDateLocator()
-    axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
-
-
-def shortened(text: str) -> str:
-    return text if len(text) <= 34 else text[:31] + "..."
+    if title := picture.axis_title(cell.on):
+        axes.set_xlabel(title, fontsize=9, color=FAINT)

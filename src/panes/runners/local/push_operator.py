@@ -8,6 +8,8 @@ the same rows.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,11 @@ from panes.operators.machine import Machine
 from panes.plan.flow import Flow
 from panes.plan.operator_plan import OperatorPlan
 from panes.runners.local.operated import passed_on, stamped
+from panes.runners.local.past import Past
+from panes.slicing.ledger import Newest
 from panes.slicing.results import Result
+from panes.state.checked import MANY, columns_of, demand, fact, reading, value, whole
+from panes.state.pickles import trusting
 from panes.state.snapshot import pack, unpack
 
 
@@ -33,10 +39,19 @@ class OperatorResult(Result):
 
 
 class PushOperator:
-    """A running operator. Made by `stream.operator()`."""
+    """A running operator. Made by `stream.operator()`.
+
+    A call that raises changes nothing: the operator is as it was before. Calls from several threads take turns.
+    """
 
     def __init__(
-        self, plan: OperatorPlan, port: int, flow: Flow, restore: bytes | None = None, mechanism: str = "auto"
+        self,
+        plan: OperatorPlan,
+        port: int,
+        flow: Flow,
+        restore: bytes | None = None,
+        mechanism: str = "auto",
+        trusted: bool = False,
     ) -> None:
         self._plan = plan
         self._port = port
@@ -45,76 +60,128 @@ class PushOperator:
         self._tops = [NO_TIME for _ in plan.ports]
         self._finished = False
         self._empty = tuple(each.rows.empty_table() for each in plan.ports)
-        self._late: list[pa.Table] = []
-        self._machine = plan.start(mechanism) if restore is None else self._restored(restore)
+        self._late = Newest(plan.ports[0].stream.keep_late)
+        self._rows_late = 0
+        self._turn = RLock()
+        self._running = False
+        self._past = Past(partial(plan.start, mechanism))
+        self._machine = plan.start(mechanism) if restore is None else self._restored(restore, trusted)
+
+    def __repr__(self) -> str:
+        state = "finished" if self._finished else f"{self.metrics['rows_in']:,} rows in"
+        return f"<Operator {self._plan.use.model.name} over {', '.join(self._names)}: {state}>"
 
     def push(self, batch: Any, port: str | int = 0) -> OperatorResult:
         """Rows come to a port, by its name or number; what is given now."""
-        self._open("push")
         number = self._number(port)
         rows, late = self._plan.ports[number].read(batch)
-        if late is not None:
-            self._late.append(late)
-        found = arrivals_of(rows, number, self._empty)
-        return self._given(self._machine.push(self._in_time(found)))
+        with self._turn:
+            self._open("push")
+            found = self._in_time(arrivals_of(rows, number, self._empty))
+            tops = [int(found.times[-1])] * len(self._tops) if len(found.times) else self._tops
+            result = self._all_or_nothing("push", found, rows=len(found), tops=tops)
+            if late is not None:
+                self._late.put(late)
+                self._rows_late += late.num_rows
+            return result
 
     def punctuate(self, port: str | int = 0) -> OperatorResult:
         """A punctuation comes to a port."""
-        self._open("punctuate")
         number = self._number(port)
-        now = np.full(1, max(self._tops), np.int64)
-        arrival = Arrivals(np.full(1, number, np.int8), now, self._empty, np.ones(1, bool))
-        return self._given(self._machine.push(arrival))
+        with self._turn:
+            self._open("punctuate")
+            now = np.full(1, max(self._tops), np.int64)
+            arrival = Arrivals(np.full(1, number, np.int8), now, self._empty, np.ones(1, bool))
+            return self._all_or_nothing("push", arrival, rows=1, tops=self._tops)
 
     def advance(self, time: Any) -> OperatorResult:
         """Time has reached this point (a tick, a datetime or ISO text) without a row."""
-        self._open("advance")
         tick = self._plan.ports[0].stream.domain.point(time, argument="advance")
-        self._tops = [max(top, tick) for top in self._tops]
-        return self._given(self._machine.advance(tick))
+        with self._turn:
+            self._open("advance")
+            return self._all_or_nothing("advance", tick, tops=[max(top, tick) for top in self._tops])
 
     def finish(self) -> OperatorResult:
         """The end of all streams."""
-        self._open("finish")
-        self._finished = True
-        return self._given(self._machine.finish())
+        with self._turn:
+            self._open("finish")
+            result = self._all_or_nothing("finish", tops=self._tops)
+            self._finished = True
+            return result
+
+    def _all_or_nothing(self, call: str, *arguments: Any, tops: list[int], rows: int = 0) -> OperatorResult:
+        """What a call of the machine gives; if it fails, everything is as before."""
+        if self._running:
+            raise OperatorClosed(
+                f"{call}: the operator is in the middle of a call; user code that it runs can't call it"
+            )
+        self._running = True
+        try:
+            result = self._given(getattr(self._machine, call)(*arguments))
+        except BaseException:
+            self._machine = self._past.again()
+            raise
+        finally:
+            self._running = False
+        self._past.note(self._machine, call, arguments, rows)
+        self._tops = tops
+        return result
 
     def snapshot(self) -> bytes:
         """The whole state as bytes, for `stream.operator(restore=...)`."""
         facts, tables = self._machine.dump()
-        head = {"identity": self._plan.identity, "tops": self._tops, "finished": self._finished, "state": facts}
-        late = {f"late.{i}": table for i, table in enumerate(self._late)}
+        head = {
+            "identity": self._plan.identity,
+            "tops": self._tops,
+            "finished": self._finished,
+            "state": facts,
+            "rows_late": self._rows_late,
+        }
+        late = {f"late.{i}": table for i, table in enumerate(self._late.tables())}
         return pack({**head, "pickled": bool(facts.get("pickled"))}, {**tables, **late})
 
-    def _restored(self, blob: bytes) -> Machine:
+    def _restored(self, blob: bytes, trusted: bool) -> Machine:
         facts, tables = unpack(blob)
-        theirs, ours = facts.get("identity", {}), self._plan.identity
+        theirs, ours = fact(facts, "identity", dict), self._plan.identity
         changed = [n for n in sorted({*theirs, *ours}) if theirs.get(n) != ours.get(n)]
         if changed:
             said = "; ".join(f"{n} was {theirs.get(n)!r}, is {ours.get(n)!r}" for n in changed)
             raise SnapshotMismatch(f"the snapshot belongs to another operator: {said}")
-        self._tops, self._finished = list(facts["tops"]), facts["finished"]
-        self._late = [table for name, table in tables.items() if name.startswith("late.")]
-        machine = self._plan.start(facts["state"].get("mechanism", "auto"))
-        machine.load(facts["state"], tables)
-        return machine
+        with trusting(trusted), reading("the snapshot"):
+            tops = [value(top, "tops", int, low=NO_TIME, high=MANY) for top in fact(facts, "tops", list)]
+            demand(len(tops) == len(self._tops), "there are more inputs than ports, or fewer")
+            self._tops, self._finished = tops, fact(facts, "finished", bool)
+            self._rows_late = whole(facts, "rows_late", 0, MANY)
+            for name in sorted((n for n in tables if n.startswith("late.")), key=lambda n: int(n[5:])):
+                self._late.put(self._late_rows(name, tables[name]))
+            state = fact(facts, "state", dict)
+            mechanism = value(state.get("mechanism", "auto"), "mechanism", str)
+            machine = self._plan.start(mechanism)
+            machine.load(state, tables)
+            self._past = Past(partial(self._plan.start, mechanism), pack(state, tables))
+            return machine
+
+    def _late_rows(self, name: str, table: pa.Table) -> pa.Table:
+        """Rows without a time, as one of the ports puts them aside."""
+        schemas = [each.stream.schema for each in self._plan.ports]
+        wanted = next((s for s in schemas if s.names == table.column_names), schemas[0])
+        columns_of(table, name, {f.name: f.type for f in wanted})
+        return table
 
     @property
     def metrics(self) -> dict[str, Any]:
         """Rows in, out and held, keys and bytes of state; rows without a time, which are used nowhere."""
-        return {**self._machine.metrics, "rows_late": sum(table.num_rows for table in self._late)}
+        return {**self._machine.metrics, "rows_late": self._rows_late}
 
     @property
     def late(self) -> pa.Table:
-        """Rows without a time, with the reason."""
-        parts = self._late or [self._plan.ports[0].stream.schema.empty_table()]
+        """Rows without a time, with the reason: the newest `keep_late` of the stream."""
+        parts = self._late.tables() or [self._plan.ports[0].stream.schema.empty_table()]
         table = pa.concat_tables(parts, promote_options="default")
         return table.append_column("reason", pa.array(["null time"] * table.num_rows, pa.string()))
 
     def _in_time(self, found: Arrivals) -> Arrivals:
         times = np.maximum.accumulate(np.maximum(found.times, max(self._tops)))
-        if len(times):
-            self._tops = [int(times[-1])] * len(self._tops)
         return Arrivals(found.ports, times, found.tables, found.marks)
 
     def _given(self, given: tuple[Given, ...]) -> OperatorResult:
@@ -128,11 +195,15 @@ class PushOperator:
         return OperatorResult(mine.table, mine.marks.tolist(), others)
 
     def _number(self, port: str | int) -> int:
-        if port in self._names:
-            return self._names.index(str(port))
+        if isinstance(port, str) and port in self._names:
+            return self._names.index(port)
         if isinstance(port, int) and not isinstance(port, bool) and 0 <= port < len(self._names):
             return port
-        raise QueryError(f"port={port!r}: {self._plan.use.model.name} has {', '.join(self._names)}")
+        has = f"{self._plan.use.model.name} has {', '.join(self._names)}"
+        if isinstance(port, str | int):
+            shown = repr(port)
+            raise QueryError(f"port={shown if len(shown) <= 60 else shown[:57] + '...'}: {has}")
+        raise QueryError(f"port must be a name or number, and comes after the rows; got {type(port).__name__}: {has}")
 
     def _open(self, what: str) -> None:
         if self._finished:

@@ -84,6 +84,9 @@ class Replay(Source):
     def retype(self, name: str, kind: pa.DataType) -> None:
         self.source.retype(name, kind)
 
+    def hand_out(self, *, promptly: bool) -> None:
+        self.source.hand_out(promptly=promptly)
+
     def read(self, rejects: Rejects) -> Iterator[pa.Table]:
         began = clock.monotonic()
         done = 0

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
+from panes.plan.batches import RowRefused
 from panes.plan.query import QueryPlan
 from panes.runners.local.progress import ProgressBar
 from panes.runners.local.rejects import Rejects
@@ -22,11 +22,19 @@ from panes.slicing.spec import MANUAL
 
 
 def make_operator(
-    plan: QueryPlan, *, restore: bytes | Sequence[bytes] | None = None, store: str = "auto"
+    plan: QueryPlan,
+    *,
+    restore: bytes | Sequence[bytes] | None = None,
+    store: str = "auto",
+    trusted: bool = False,
+    keep_late: int | None = None,
 ) -> SliceOperator:
-    """An operator for the plan, empty or as it was when a snapshot (or its parts by key group) was taken."""
-    operator = SliceOperator(plan.operator_spec(store=store))
-    return operator if restore is None else operator.restore(restore)
+    """An operator for the plan, empty or as it was when a snapshot (or its parts by key group) was taken.
+
+    `keep_late`: how many rows that no result uses are held; None: all, for whoever takes them after each batch.
+    """
+    operator = SliceOperator(plan.operator_spec(store=store, keep_late=keep_late))
+    return operator if restore is None else operator.restore(restore, trusted=trusted)
 
 
 class Run:
@@ -34,12 +42,13 @@ class Run:
 
     def __init__(self, plan: QueryPlan, source: Source, *, progress: bool | None = None, trace: bool = False) -> None:
         self.plan = plan
-        self.operator = make_operator(plan)
+        self.operator = make_operator(plan, keep_late=plan.stream.keep_late)
         self.rejects = Rejects()
         self.finished = False
         self.repeatable = source.repeatable
-        self.trace = Trace(_bound(plan)) if trace else None
-        self._batches = source.batches(self.rejects)
+        self.trace = Trace(_bound(plan), _drawn_columns(plan)) if trace else None
+        self._source = source
+        self._arrivals = source.arrivals(self.rejects)
         self._bar = ProgressBar(source.rows, progress)
         self.rows_read = 0
         self._results = 0
@@ -48,16 +57,22 @@ class Run:
     def results(self) -> Iterator[Result]:
         """Results as they become due; the run goes on as far as they are asked for."""
         try:
-            for table in self._batches:
-                result = self.operator.push(table)
-                if self.trace is not None:
-                    self.trace.see(_times(table, self.plan))
+            for given in self._arrivals:
+                result = self._push(given)
+                if self.trace is not None and isinstance(given, pa.Table):
+                    self.trace.see(given, self.plan.stream.time)
                     self.trace.reached(self.operator.watermark)
-                yield self._count(result, len(table))
+                yield self._count(result, len(given) if isinstance(given, pa.Table) else 1)
             yield self._count(self.operator.finish(), 0)
             self.finished = True
         finally:
             self._bar.close(self.rows_read, self.facts)
+
+    def _push(self, given: pa.Table | dict[str, Any]) -> Result:
+        try:
+            return self.operator.push(given)
+        except RowRefused as error:
+            raise error.after(self.rows_read) from None
 
     @property
     def schema(self) -> pa.Schema:
@@ -66,6 +81,7 @@ class Run:
 
     def tables(self) -> Iterator[pa.Table]:
         """Results as they become due, as tables; some hold no rows."""
+        self._source.hand_out(promptly=False)
         return (result.table for result in self.results())
 
     def table(self) -> pa.Table:
@@ -77,8 +93,10 @@ class Run:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Run as far as results are asked for; each as a dict. None is kept: the stream may have no end."""
+        self._source.hand_out(promptly=True)
         for result in self.results():
-            yield from result.rows()
+            if len(result):
+                yield from result.rows()
 
     def late(self) -> pa.Table:
         """Rows that no result uses, then lines that could not be read, with their reasons."""
@@ -106,8 +124,7 @@ class Run:
     def facts(self) -> str:
         """Watermark, results and late rows, for the progress bar."""
         reached = self.operator.watermark
-        domain = self.plan.stream.domain
-        shown = "-" if abs(reached) > 2**62 else str(reached if domain.integer else domain.to_datetime(reached))
+        shown = "-" if abs(reached) > 2**62 else str(self.plan.stream.domain.shown(reached))
         return f"watermark {shown}, {self._results:,} results, {self.unused:,} late"
 
 
@@ -117,6 +134,13 @@ def _bound(plan: QueryPlan) -> int | None:
     return None if watermark == MANUAL else int(watermark or 0)
 
 
-def _times(table: pa.Table, plan: QueryPlan) -> np.ndarray:
-    column = table.column(plan.stream.time).drop_null()
-    return column.cast(pa.int64()).to_numpy()
+def _drawn_columns(plan: QueryPlan) -> list[str]:
+    """Columns whose values a picture may show behind results, and the keys to choose rows by.
+
+    None if rows were filtered: those that were left out would be drawn, too.
+    """
+    if plan.stream.where:
+        return []
+    inputs = plan.aggregation.inputs.values()
+    read = [e.column for e in inputs if e.column is not None and e.column in plan.stream.schema.names]
+    return list(dict.fromkeys((*plan.stream.keys, *read)))

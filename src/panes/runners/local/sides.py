@@ -40,17 +40,18 @@ class SideSource(DerivedSource):
     def to_spark(self) -> DataFrame:
         from pyspark.sql import functions as F
 
-        from panes.runners.spark.row_columns import named
+        from panes.runners.spark.frame_columns import Numbered
         from panes.runners.spark.spark_types import spark_type, storable
 
-        columns = []
+        rows = Numbered(self._rows.to_spark())
+        columns = {}
         for field in self.tagging.schema:
             if field.name in self.tagging.columns:
-                column = named(self.tagging.columns[field.name])
+                column = rows.column(self.tagging.columns[field.name])
             else:
                 column = F.lit(self.tagging.number if field.name == SIDE else None)
-            columns.append(column.cast(spark_type(storable(field.type))).alias(field.name))
-        return self._rows.to_spark().select(*columns)
+            columns[field.name] = column.cast(spark_type(storable(field.type)))
+        return rows.select(columns)
 
     def __str__(self) -> str:
         return str(self._rows)

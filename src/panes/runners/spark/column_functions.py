@@ -9,13 +9,10 @@ import pyarrow as pa
 from sqlglot import exp
 
 from panes.runners.spark.column_text import TEXT_FUNCTIONS
-from panes.runners.spark.columns import ColumnBuilder, NoColumn, Rule, literal_int, spark_function
+from panes.runners.spark.columns import ColumnBuilder, NoColumn, Rule, literal_int, literal_text, spark_function
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
-
-#: Whole numbers up to here are doubles, and those beyond are whole.
-_WHOLE = float(2**53)
 
 
 def _of_time(name: str) -> Rule:
@@ -28,36 +25,24 @@ def _of_time(name: str) -> Rule:
 
 
 def _to_whole(name: str) -> Rule:
-    """Ceil and floor; Spark's give integers, into which not every double fits."""
+    """Ceil and floor: Spark's are errors where a double does not fit an integer."""
 
     def rule(b: ColumnBuilder, node: exp.Expr) -> Column:
         from pyspark.sql import functions as F
 
-        if node.args.get("decimals") is not None:
-            raise NoColumn(f"{name} with a number of digits has no form in Spark that is known to be the same")
-        value = b.of(node.this)
-        whole = getattr(F, name)(value)
-        if not pa.types.is_floating(b.type(node.this)):
-            return whole
-        return F.when(F.abs(value) < F.lit(_WHOLE), whole.cast("double")).otherwise(value)
+        return getattr(F, name)(b.of(node.this))
 
     return rule
 
 
 def _round(b: ColumnBuilder, node: exp.Round) -> Column:
-    """Halves away from zero. Doubles are scaled first, as the embedded engine does: 2.675 is below the half."""
+    """Halves away from zero."""
     from pyspark.sql import functions as F
 
     value, digits = b.of(node.this), 0
     if node.args.get("decimals") is not None:
         digits = literal_int(node.args["decimals"], "the number of digits of round", -300)
-    if not pa.types.is_floating(b.type(node.this)):
-        return F.round(value, digits)
-    scale = F.lit(float(10 ** abs(digits)))
-    scaled = value * scale if digits >= 0 else value / scale
-    rounded = F.when(F.abs(scaled) < F.lit(_WHOLE), F.round(scaled, 0)).otherwise(scaled)
-    result = rounded / scale if digits >= 0 else rounded * scale
-    return F.when(F.isnan(result) | (F.abs(result) == F.lit(float("inf"))), value).otherwise(result)
+    return F.round(value, digits)
 
 
 def _log(b: ColumnBuilder, node: exp.Log) -> Column:
@@ -66,21 +51,19 @@ def _log(b: ColumnBuilder, node: exp.Log) -> Column:
     if node.expression is None:
         return F.log(b.of(node.this).cast("double"))
     base, value = b.of(node.this).cast("double"), b.of(node.expression).cast("double")
-    return F.when(value > F.lit(0.0), F.log10(value) / F.log10(base))
+    return F.when((value > F.lit(0.0)) & (base > F.lit(0.0)), F.log10(value) / F.log10(base))
 
 
 def _sign(b: ColumnBuilder, node: exp.Sign) -> Column:
     from pyspark.sql import functions as F
 
-    value = b.of(node.this).cast("double")
-    return F.when(F.isnan(value), F.lit(0.0)).otherwise(F.signum(value))
+    return F.signum(b.of(node.this).cast("double"))
 
 
 def _is_nan(b: ColumnBuilder, node: exp.IsNan) -> Column:
     from pyspark.sql import functions as F
 
-    value = b.of(node.this).cast("double")
-    return F.when(value.isNotNull(), F.isnan(value))
+    return F.isnan(b.of(node.this).cast("double"))
 
 
 def _of_all(name: str) -> Rule:
@@ -117,12 +100,52 @@ def _trunc(b: ColumnBuilder, node: exp.Expr) -> Column:
     return F.date_trunc(str(unit.this if isinstance(unit, exp.Var | exp.Literal) else unit), b.instant(node.this))
 
 
-def _to_date(b: ColumnBuilder, node: exp.TsOrDsToDate) -> Column:
-    if node.args.get("format") is not None:
-        raise NoColumn("to_date with a format differs between engines")
-    if pa.types.is_string(b.type(node.this)) and not isinstance(node.this, exp.Literal):
-        raise NoColumn(f"{node.sql(dialect='spark')}: Spark reads other text as a date than the embedded engine does")
-    return b.of(node.this).cast("date")
+def _to_time(name: str) -> Rule:
+    def rule(b: ColumnBuilder, node: exp.Anonymous) -> Column:
+        from pyspark.sql import functions as F
+
+        value, *form = node.expressions
+        if form:
+            return getattr(F, name)(b.of(value), literal_text(form[0], f"the format of {name}"))
+        if pa.types.is_string(b.type(value)) and not isinstance(value, exp.Literal):
+            raise NoColumn(
+                f"{node.sql(dialect='spark')}: Spark reads other text as a time than the embedded engine does"
+            )
+        return b.of(value).cast("date" if name == "to_date" else "timestamp")
+
+    return rule
+
+
+def _as_date(b: ColumnBuilder, node: exp.TsOrDsToDate) -> Column:
+    return _to_time("to_date")(b, exp.Anonymous(this="to_date", expressions=[node.this.copy()]))
+
+
+def _date_format(b: ColumnBuilder, node: exp.Anonymous) -> Column:
+    from pyspark.sql import functions as F
+
+    time, form = node.expressions
+    return F.date_format(b.instant(time), literal_text(form, "the format of date_format"))
+
+
+def _extract(b: ColumnBuilder, node: exp.Extract) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.date_part(F.lit(str(node.this.name).upper()), b.instant(node.expression))
+
+
+def _size(b: ColumnBuilder, node: exp.Anonymous) -> Column:
+    from pyspark.sql import functions as F
+
+    value = b.of(node.expressions[0])
+    return F.when(value.isNotNull(), F.size(value))
+
+
+def _contains(b: ColumnBuilder, node: exp.Anonymous) -> Column:
+    from pyspark.sql import functions as F
+
+    values, value = node.expressions
+    kind = b.type(values).value_type
+    return F.array_contains(b.of(values), b.cast(b.of(value), kind))
 
 
 def _days_added(b: ColumnBuilder, node: exp.TsOrDsAdd) -> Column:
@@ -148,11 +171,9 @@ def _months_added(b: ColumnBuilder, node: exp.AddMonths) -> Column:
 
 
 def _bit_count(b: ColumnBuilder, node: exp.BitwiseCount) -> Column:
-    """Bits of the type that the value has; Spark counts those of 64 bits."""
     from pyspark.sql import functions as F
 
-    value, width = b.of(node.this).cast("bigint"), b.type(node.this).bit_width
-    return F.bit_count(value if width >= 64 else value.bitwiseAND(F.lit((1 << width) - 1)))
+    return F.bit_count(b.of(node.this).cast("bigint"))
 
 
 def _from_epoch(per_second: int) -> Rule:
@@ -227,7 +248,8 @@ FUNCTIONS: dict[type[exp.Expr], Rule] = {
     },
     exp.TimestampTrunc: _trunc,
     exp.DateTrunc: _trunc,
-    exp.TsOrDsToDate: _to_date,
+    exp.Extract: _extract,
+    exp.TsOrDsToDate: _as_date,
     exp.TsOrDsAdd: _days_added,
     exp.DateDiff: _days_between,
     exp.AddMonths: _months_added,
@@ -239,6 +261,11 @@ CALLS: dict[str, Rule] = {
     "isnotnull": _present(there=True),
     "make_date": _call("make_date", "int", "int", "int"),
     "weekday": _call("weekday", "date"),
+    "to_date": _to_time("to_date"),
+    "to_timestamp": _to_time("to_timestamp"),
+    "date_format": _date_format,
+    "size": _size,
+    "array_contains": _contains,
     "timestamp_seconds": _from_epoch(1),
     "timestamp_millis": _from_epoch(1_000),
     "timestamp_micros": _from_epoch(1_000_000),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from panes.plan.duckdb_macros import LONGEST_TEXT
 from panes.runners.spark.columns import ColumnBuilder, NoColumn, Rule, literal_int, literal_text, spark_function
 
 if TYPE_CHECKING:
@@ -67,7 +68,10 @@ def _replace(b: ColumnBuilder, node: exp.Replace) -> Column:
 def _repeat(b: ColumnBuilder, node: exp.Repeat) -> Column:
     from pyspark.sql import functions as F
 
-    return F.repeat(b.of(node.this), b.of(node.args["times"]).cast("int"))
+    text, times = b.of(node.this), b.of(node.args["times"]).cast("bigint")
+    message = f"repeat: the text may have {LONGEST_TEXT} characters, not "
+    wrong = F.raise_error(F.concat(F.lit(message), F.length(text), F.lit(" times "), times))
+    return F.when(F.length(text) * times > F.lit(LONGEST_TEXT), wrong).otherwise(F.repeat(text, times.cast("int")))
 
 
 def _pad(b: ColumnBuilder, node: exp.Pad) -> Column:
@@ -141,7 +145,7 @@ def _chr(b: ColumnBuilder, node: exp.Chr) -> Column:
     from pyspark.sql import functions as F
 
     code = literal_int(node.expressions[0], "the code of chr", 1)
-    return F.lit(chr(code))
+    return F.chr(F.lit(code))
 
 
 TEXT_FUNCTIONS: dict[type[exp.Expr], Rule] = {

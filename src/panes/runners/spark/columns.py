@@ -18,7 +18,7 @@ from sqlglot import exp
 from panes.errors import QueryError
 from panes.plan.expressions import Expression, Scope
 from panes.plan.scalars import Scalars
-from panes.runners.spark.spark_types import spark_type, storable
+from panes.runners.spark.spark_types import INSTANT, spark_type, storable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -81,7 +81,7 @@ class ColumnBuilder:
         """A time as a Spark timestamp with zone; the session's zone is UTC."""
         if not pa.types.is_temporal(self.type(node)):
             raise NoColumn(f"{node.sql(dialect='spark')} must be a time")
-        return self.of(node).cast("timestamp")
+        return self.of(node).cast(INSTANT)
 
 
 def literal_int(node: exp.Expr | None, what: str, least: int) -> int:
@@ -324,6 +324,8 @@ def _cast(b: ColumnBuilder, node: exp.Cast) -> Column:
         instant = b.instant(node.this)
         if pa.types.is_integer(wanted):
             return F.unix_seconds(instant)
+        if pa.types.is_decimal(wanted):
+            raise NoColumn(f"{node.sql(dialect='spark')}: times are exact as decimals in one engine only")
         return F.unix_micros(instant).cast("double") / F.lit(1e6)
     if pa.types.is_string(given) and number and not isinstance(node.this.unnest(), exp.Literal):
         raise NoColumn(f"{node.sql(dialect='spark')}: Spark refuses other text than the embedded engine does")
@@ -333,6 +335,16 @@ def _cast(b: ColumnBuilder, node: exp.Cast) -> Column:
 
 def _dot(b: ColumnBuilder, node: exp.Dot) -> Column:
     return b.of(node.this).getField(node.expression.name)
+
+
+def _element(b: ColumnBuilder, node: exp.Bracket) -> Column:
+    (index,) = node.expressions
+    given = b.type(node.this)
+    if pa.types.is_struct(given):
+        return b.of(node.this).getField(literal_text(index, "the name of a field"))
+    if pa.types.is_map(given):
+        return b.of(node.this)[b.cast(b.of(index), given.key_type)]
+    return b.of(node.this)[b.of(index)]
 
 
 def _joined(b: ColumnBuilder, node: exp.DPipe) -> Column:
@@ -384,6 +396,7 @@ SYNTAX: dict[type[exp.Expr], Rule] = {
     exp.Cast: _cast,
     exp.TryCast: _cast,
     exp.Dot: _dot,
+    exp.Bracket: _element,
     exp.DPipe: _joined,
     exp.BitwiseAnd: _bits(lambda x, y: x.bitwiseAND(y)),
     exp.BitwiseOr: _bits(lambda x, y: x.bitwiseOR(y)),

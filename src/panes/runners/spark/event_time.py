@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from panes.errors import QueryError
 from panes.plan.query import StreamPlan
+from panes.runners.spark.spark_types import INSTANT
 from panes.slicing.spec import MANUAL
 from panes.windows.base import ALWAYS
 
@@ -81,9 +82,9 @@ class EventTime:
             millis = max(-SHIFT, min(SHIFT, millis)) + self.shift
         return int(millis)
 
-    def with_watermark(self, frame: DataFrame, stream: StreamPlan) -> DataFrame:
-        """The frame with its event time marked for Spark."""
-        return self.mark(frame.withColumn(EVENT_TIME, self._column(frame, stream)), EVENT_TIME)
+    def with_watermark(self, frame: DataFrame, stream: StreamPlan, time: Column) -> DataFrame:
+        """The frame with one more column, the event time marked for Spark; `time` is that of the stream."""
+        return self.mark(frame.withColumn(EVENT_TIME, self._column(frame, stream, time)), EVENT_TIME)
 
     def mark(self, frame: DataFrame, column: str) -> DataFrame:
         """The frame with a column of timestamps as what Spark's watermark runs on."""
@@ -95,11 +96,10 @@ class EventTime:
             )
         return frame.withWatermark(column, f"{self.bound} milliseconds")
 
-    def _column(self, frame: DataFrame, stream: StreamPlan) -> Column:
+    def _column(self, frame: DataFrame, stream: StreamPlan, time: Column) -> Column:
         from pyspark.sql import functions as F
         from pyspark.sql.types import TimestampNTZType
 
-        time = frame[stream.time]
         if stream.domain.integer:
             near = F.greatest(F.lit(-SHIFT), F.least(F.lit(SHIFT), F.floor(time.cast("bigint") / F.lit(self.down))))
             if self.down == 1:
@@ -107,9 +107,9 @@ class EventTime:
             stand_in = F.timestamp_millis(near.cast("bigint") + F.lit(SHIFT))
             # greatest and least pass over null, which would be the far end of time
             return F.when(time.isNotNull(), stand_in)
-        if isinstance(frame.schema[stream.time].dataType, TimestampNTZType):
-            return F.to_utc_timestamp(time.cast("timestamp"), F.current_timezone())
-        return time.cast("timestamp")
+        if isinstance(frame.select(time).schema[0].dataType, TimestampNTZType):
+            return F.to_utc_timestamp(time.cast(INSTANT), F.current_timezone())
+        return time.cast(INSTANT)
 
 
 def _has_watermark(frame: Any) -> bool:

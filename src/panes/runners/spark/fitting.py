@@ -17,7 +17,7 @@ from panes.plan.batches import conform
 from panes.runners.local.lines import LineFormat
 from panes.runners.local.rejects import Rejects
 from panes.runners.spark.flows import stored
-from panes.runners.spark.row_columns import named
+from panes.runners.spark.frame_columns import Numbered, mapped
 from panes.runners.spark.settling import settle
 from panes.runners.spark.spark_types import arrow_schema, spark_schema, spark_type, storable, storable_schema
 
@@ -29,11 +29,12 @@ _INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 
 def fit(frame: DataFrame, columns: Mapping[str, str], schema: pa.Schema) -> DataFrame:
     """The frame with the columns of `schema`; `columns` says which column of the frame each of them is."""
-    chosen = frame.select(*(named(columns[name]).alias(name) for name in schema.names))
-    given = arrow_schema(chosen.schema)
-    if all(_only_wider(given.field(f.name).type, storable(f.type)) for f in schema):
-        return chosen.select(*(named(f.name).cast(spark_type(storable(f.type))).alias(f.name) for f in schema))
-    return chosen.mapInArrow(Conforming(schema), spark_schema(storable_schema(schema)))
+    numbered, given = Numbered(frame), arrow_schema(frame.schema)
+    if all(_only_wider(given.field(columns[f.name]).type, storable(f.type)) for f in schema):
+        wider = {f.name: numbered.column(columns[f.name]).cast(spark_type(storable(f.type))) for f in schema}
+        return numbered.select(wider)
+    chosen = numbered.select({name: numbered.column(columns[name]) for name in schema.names})
+    return mapped(chosen, schema.names, Conforming(schema), spark_schema(storable_schema(schema)))
 
 
 def _only_wider(given: pa.DataType, wanted: pa.DataType) -> bool:
@@ -60,7 +61,7 @@ def parse_lines(frame: DataFrame, form: LineFormat, schema: pa.Schema, header: b
 
     Lines that can't be read are left out.
     """
-    return frame.mapInArrow(Lines(form, schema, header), spark_schema(storable_schema(schema)))
+    return mapped(frame, frame.columns, Lines(form, schema, header), spark_schema(storable_schema(schema)))
 
 
 @dataclass(frozen=True)
@@ -86,5 +87,6 @@ class Lines:
         # no task knows which line is the first one of a file, so such a line is no row wherever it is
         plain = pc.utf8_lower(pc.replace_substring_regex(lines, r'[\s"]', ""))
         delimiter = getattr(self.form, "delimiter", ",")
-        names = delimiter.join("".join(name.split()) for name in self.schema.names).lower()
+        columns = getattr(self.form, "names", self.schema.names)
+        names = delimiter.join("".join(name.split()) for name in columns).lower()
         return lines.filter(pc.not_equal(plain, names.replace('"', "")))

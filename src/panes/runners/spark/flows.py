@@ -16,8 +16,9 @@ import pyarrow as pa
 from panes.plan.flow import Flow
 from panes.plan.steps import Step, apply_steps
 from panes.runners.spark.columns import NoColumn
+from panes.runners.spark.frame_columns import mapped
 from panes.runners.spark.packing import filled, read
-from panes.runners.spark.row_columns import RowColumns, named, nullable
+from panes.runners.spark.row_columns import RowColumns, made
 from panes.runners.spark.settling import settle
 from panes.runners.spark.spark_types import arrow_schema, spark_schema, spark_type, storable, storable_schema
 
@@ -39,7 +40,7 @@ def late_frame(flow: Flow, given: pa.Schema, frame: DataFrame) -> DataFrame:
     """The rows of a stream without windows, beside late rows, which pass by; `given`: the columns of the rows."""
     late = arrow_columns(frame, given)
     mapper = ResultMapper(flow.apply, given, storable_schema(flow.schema), late)
-    return frame.mapInArrow(mapper, spark_schema(mapper.schema))
+    return mapped(frame, frame.columns, mapper, spark_schema(mapper.schema))
 
 
 def _native(flow: Flow, frame: DataFrame) -> DataFrame:
@@ -50,13 +51,13 @@ def _native(flow: Flow, frame: DataFrame) -> DataFrame:
     if flow.stream.where or any(e.column is None for e in wanted.values()):
         rows.check_session()
     builder = rows.builder
-    columns = [builder.column(e).cast(spark_type(storable(types[name]))).alias(name) for name, e in wanted.items()]
-    return nullable(rows.filtered().select(*columns))
+    columns = {name: builder.column(e).cast(spark_type(storable(types[name]))) for name, e in wanted.items()}
+    return made(rows.filtered(), columns)
 
 
 def _in_workers(flow: Flow, frame: DataFrame) -> DataFrame:
     mapper = FlowMapper(flow)
-    return frame.select(*(named(name) for name in flow.used)).mapInArrow(mapper, spark_schema(mapper.schema))
+    return mapped(frame, flow.used, mapper, spark_schema(mapper.schema))
 
 
 class FlowMapper:
@@ -82,7 +83,7 @@ def step_frame(steps: Sequence[Step], given: pa.Schema, frame: DataFrame) -> Dat
     if any(step.together for step in steps):
         # one task sees all that is given at once, and can put it in order
         frame = frame.repartition(1)
-    return frame.mapInArrow(mapper, spark_schema(mapper.schema))
+    return mapped(frame, frame.columns, mapper, spark_schema(mapper.schema))
 
 
 def arrow_columns(frame: DataFrame, given: pa.Schema) -> pa.Schema:

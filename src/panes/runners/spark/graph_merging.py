@@ -17,6 +17,7 @@ from panes.plan.operator_ports import RESULT_TIME, PortPlan
 from panes.runners.local.operated import merge, read, split, stamped
 from panes.runners.local.rejects import Rejects
 from panes.runners.spark.graph_nodes import ENDED, NOTHING, Gave, Node, Reached, State, under
+from panes.state.checked import INT64, columns_of, demand, fact, numbers, read_table, value
 
 
 class MergeNode(Node):
@@ -64,8 +65,12 @@ class MergeNode(Node):
         }
 
     def load(self, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
-        self._tops = list(facts["tops"])
-        self._waiting = [(tables[f"rows{i}"], tables[f"tops{i}"]["top"].to_numpy()) for i in range(len(self.inputs))]
+        self._tops = _tops(facts, len(self.inputs))
+        for i in range(len(self.inputs)):
+            rows, tops = read_table(tables, f"rows{i}"), read_table(tables, f"tops{i}", {"top": INT64})
+            columns_of(rows, f"rows{i}", {f.name: f.type for f in self._schema})
+            demand(rows.num_rows == tops.num_rows, "there are more times of rows than rows, or fewer")
+            self._waiting[i] = (rows.select(self._schema.names), _in_order(numbers(tops, "top")))
 
     @property
     def nbytes(self) -> int:
@@ -94,7 +99,8 @@ class OperatorNode(Node):
         limit = min(limits)
         # of one input all rows can be taken; of several those before which no other can come
         before = ENDED if len(self._sides) == 1 else limit
-        parts = [part for side in self._sides if (part := side.before(before)) is not None]
+        in_order = sorted(self._sides, key=lambda side: side.number != self._plan.first)
+        parts = [part for side in in_order if (part := side.before(before)) is not None]
         found = [self._machine.push(merge(parts))[self._port]] if parts else []
         if limit == ENDED:
             found += [] if self._ended else [self._machine.finish()[self._port]]
@@ -126,9 +132,10 @@ class OperatorNode(Node):
         return {"machine": facts, "tops": [side.top for side in self._sides]}, kept
 
     def load(self, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
-        self._machine = self._plan.start(facts["machine"].get("mechanism", "auto"))
-        self._machine.load(facts["machine"], under("machine.", tables))
-        for i, (side, top) in enumerate(zip(self._sides, facts["tops"])):
+        machine = fact(facts, "machine", dict)
+        self._machine = self._plan.start(value(machine.get("mechanism", "auto"), "mechanism", str))
+        self._machine.load(machine, under("machine.", tables))
+        for i, (side, top) in enumerate(zip(self._sides, _tops(facts, len(self._sides)))):
             side.load(top, under(f"side{i}.", tables))
 
     @property
@@ -142,14 +149,14 @@ class Side:
     """One input of an operator: arrivals that wait, and the largest time up to each of them."""
 
     def __init__(self, number: int, ports: Sequence[PortPlan]) -> None:
-        self._number = number
+        self.number = number
         self.port = ports[number]
         self._empty = [port.rows.empty_table() for port in ports]
         self.top = NO_TIME
         self._waiting: list[Arrivals] = []
 
     def take_in(self, given: Given, rejects: Rejects) -> None:
-        found = arrivals_of(read(self.port, given, rejects), self._number, self._empty)
+        found = arrivals_of(read(self.port, given, rejects), self.number, self._empty)
         if len(found):
             times = np.maximum.accumulate(np.maximum(found.times, self.top))
             self.top = int(times[-1])
@@ -159,30 +166,46 @@ class Side:
         """Arrivals before a time; None if there are none."""
         if not self._waiting:
             return None
-        whole = joined(self._waiting, self._number)
+        whole = joined(self._waiting, self.number)
         n = len(whole) if limit == ENDED else int(np.searchsorted(whole.times, limit))
-        taken, rest = split(whole, self._number, n)
+        taken, rest = split(whole, self.number, n)
         self._waiting = [rest] if len(rest) else []
         return taken if n else None
 
     def dump(self) -> dict[str, pa.Table]:
         if not self._waiting:
             return {}
-        whole = joined(self._waiting, self._number)
+        whole = joined(self._waiting, self.number)
         marks = np.zeros(len(whole), bool) if whole.marks is None else whole.marks
         order = pa.table({"time": pa.array(whole.times), "mark": pa.array(marks)})
-        return {"rows": whole.tables[self._number], "order": order}
+        return {"rows": whole.tables[self.number], "order": order}
 
     def load(self, top: int, tables: Mapping[str, pa.Table]) -> None:
         self.top = top
         if tables:
-            times, marks = (tables["order"][name].to_numpy() for name in ("time", "mark"))
-            every = tuple(tables["rows"] if i == self._number else t for i, t in enumerate(self._empty))
-            self._waiting = [Arrivals(np.full(len(times), self._number, np.int8), times, every, marks)]
+            order, rows = read_table(tables, "order", {"time": INT64, "mark": pa.bool_()}), read_table(tables, "rows")
+            times, marks = _in_order(numbers(order, "time")), numbers(order, "mark", pa.bool_())
+            schema = self._empty[self.number].schema
+            columns_of(rows, "rows", {f.name: f.type for f in schema})
+            demand(rows.num_rows == len(marks) - int(marks.sum()), "there are more arrivals than rows, or fewer")
+            every = tuple(rows.select(schema.names) if i == self.number else t for i, t in enumerate(self._empty))
+            self._waiting = [Arrivals(np.full(len(times), self.number, np.int8), times, every, marks)]
 
     @property
     def nbytes(self) -> int:
-        return sum(int(part.tables[self._number].nbytes) for part in self._waiting)
+        return sum(int(part.tables[self.number].nbytes) for part in self._waiting)
+
+
+def _tops(facts: Mapping[str, Any], inputs: int) -> list[int]:
+    """The largest time of each input."""
+    found = [value(top, "tops", int, low=NO_TIME, high=ENDED) for top in fact(facts, "tops", list)]
+    demand(len(found) == inputs, "there are more inputs than there should be, or fewer")
+    return found
+
+
+def _in_order(times: np.ndarray) -> np.ndarray:
+    demand((times[1:] >= times[:-1]).all(), "rows that wait are out of order")
+    return times
 
 
 def joined(parts: Sequence[Arrivals], port: int) -> Arrivals:

@@ -24,6 +24,7 @@ from panes.runners.local.derived import pass_on
 from panes.runners.local.operated import passed_on
 from panes.runners.local.rejects import Rejects
 from panes.runners.local.runner import make_operator
+from panes.state.checked import demand, one_row, read_table
 
 State = tuple[dict[str, Any], dict[str, pa.Table]]
 NOTHING = np.empty(0, np.int64)
@@ -75,8 +76,7 @@ class Node(ABC):
 
     def load(self, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
         """Go on from there; for a node that has seen nothing."""
-        assert not facts, "only nodes that keep something have something to load"
-        assert not tables, "only nodes that keep something have something to load"
+        demand(not facts and not tables, "there is state of a node that keeps none")
 
     @property
     def nbytes(self) -> int:
@@ -156,7 +156,8 @@ class QueryNode(Node):
         return {}, {"operator": pa.table({"snapshot": pa.array([self._op.snapshot()], pa.large_binary())})}
 
     def load(self, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
-        self._op = make_operator(self._plan, restore=tables["operator"]["snapshot"][0].as_py())
+        kept = one_row(read_table(tables, "operator", {"snapshot": pa.large_binary()}), "operator")["snapshot"]
+        self._op = make_operator(self._plan, restore=kept, trusted=self._plan.operator_spec().user_code)
 
     @property
     def nbytes(self) -> int:

@@ -19,6 +19,8 @@ from panes.runners.spark.graph_query import GraphQuery, Rows
 from panes.runners.spark.packing import filled
 from panes.slicing.ledger import NULL_TIME, TOO_LATE
 from panes.slicing.results import Result
+from panes.state.checked import demand, fact, reading, value, whole
+from panes.state.pickles import trusting
 from panes.state.snapshot import pack, unpack
 from panes.windows.base import ALWAYS, NEVER
 
@@ -136,13 +138,22 @@ class GraphOperator:
         return pack(facts, tables)
 
     def restore(self, blob: bytes) -> None:
-        """Go on from there; for a graph that has seen nothing."""
+        """Go on from there; for a graph that has seen nothing. If the bytes are refused, it is of no use any more.
+
+        A checkpoint is trusted as the code beside it: nodes without code of users read no pickles.
+        """
         facts, tables = unpack(blob)
-        self.watermark = facts["watermark"]
-        for number, (node, known) in enumerate(zip(self._nodes, facts["nodes"])):
-            node.load(known, under(f"node{number}.", tables))
-        for name, table in under("waiting.", tables).items():
-            self._waiting[int(name)] = [table]
+        with trusting(True), reading("the checkpoint"):
+            self.watermark = whole(facts, "watermark")
+            known = fact(facts, "nodes", list)
+            demand(len(known) == len(self._nodes), "there are more nodes than in the graph, or fewer")
+            for number, node in enumerate(self._nodes):
+                node.load(value(known[number], "a node", dict), under(f"node{number}.", tables))
+            for name, table in under("waiting.", tables).items():
+                number = int(name)
+                demand(0 <= number < len(self._leaves), "rows wait for a frame that is not there")
+                self._query.check(number, table)
+                self._waiting[number] = [table]
 
     @property
     def metrics(self) -> dict[str, int]:

@@ -28,6 +28,7 @@ from panes.runners.spark.graph_nodes import FlowNode, Leaf, Node, QueryNode, Tag
 from panes.runners.spark.group_operator import Passed
 from panes.runners.spark.packing import from_bytes
 from panes.slicing.operator import SliceOperator
+from panes.state.checked import columns_of, demand
 from panes.windows.base import ALWAYS
 
 if TYPE_CHECKING:
@@ -128,6 +129,19 @@ class GraphQuery:
         """The rows of packed values."""
         tables = [from_bytes(data) for data in packed]
         return Rows([(int(t.schema.metadata[LEAF]), t) for t in tables]) if tables else None
+
+    def checked(self, rows: Rows | None) -> Rows | None:
+        """The rows of a step that was stored, if they can be rows of its frames."""
+        for number, table in () if rows is None else rows.tables:
+            demand(0 <= number < len(self.leaves), "rows are of a frame that is not there")
+            self.check(number, table)
+        return rows
+
+    def check(self, number: int, table: pa.Table) -> None:
+        """Refuse rows that can't be of a frame."""
+        leaf = self.leaves[number]
+        table.validate(full=True)
+        columns_of(table, "rows", {name: leaf.schema.field(name).type for name in leaf.columns})
 
     def passed(self, watermark: int, rows: Rows | None) -> Passed:
         return Passed(watermark, ALWAYS)

@@ -25,6 +25,7 @@ from panes.runners.spark.packing import unpacked
 from panes.slicing.operator import SliceOperator
 from panes.slicing.results import Result
 from panes.slicing.spec import MANUAL, OperatorSpec
+from panes.state.checked import columns_of
 from panes.windows.base import ALWAYS
 
 
@@ -67,6 +68,8 @@ class Runnable(Protocol):
 
     def rows(self, packed: Sequence[bytes]) -> Any: ...
 
+    def checked(self, rows: Any) -> Any: ...
+
     def passed(self, watermark: int, rows: Any) -> Passed: ...
 
     def operator(self, restore: Sequence[bytes] = ()) -> Running: ...
@@ -106,15 +109,24 @@ class GroupQuery:
         """The rows of packed values."""
         return unpacked(packed)
 
+    def checked(self, rows: pa.Table | None) -> pa.Table | None:
+        """The rows of a step that was stored, if they can be rows of this query."""
+        if rows is not None:
+            rows.validate(full=True)
+            columns_of(rows, "rows", {f.name: f.type for f in self.spec.schema})
+        return rows
+
     def passed(self, watermark: int, rows: pa.Table | None) -> Passed:
         """Where event time is in a micro-batch with this watermark and these rows."""
         if self.early is None or rows is None:
             return Passed(watermark, ALWAYS)
         return Passed(watermark, self.early.watermark_after(rows[self.plan.stream.time]))
 
-    def operator(self, restore: Sequence[bytes] = ()) -> SliceOperator:
+    def operator(self, restore: Sequence[bytes] = (), *, trusted: bool | None = None) -> SliceOperator:
+        """An operator, perhaps of a state: one in a checkpoint is trusted as the code beside it, if there is any."""
         op = SliceOperator(self.spec)
-        return op.restore(list(restore)) if restore else op
+        trusted = self.spec.user_code if trusted is None else trusted
+        return op.restore(list(restore), trusted=trusted) if restore else op
 
 
 class PassedQuery(GroupQuery):

@@ -13,24 +13,24 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from panes.errors import QueryError, SnapshotMismatch
 from panes.plan.query import QueryPlan
-from panes.runners.spark.group_operator import GroupQuery, reach
+from panes.runners.spark.group_operator import GroupQuery, reach, used_columns
 from panes.runners.spark.packing import group_labels, hash_groups
 from panes.runners.spark.state_map import HEAD, KEY, QUERY, STATE, VALUE
 from panes.runners.spark.stored import Head, Run, changed, from_pieces, redo, restored
+from panes.slicing.arrival_numbers import spread
 from panes.slicing.checkpoint import DUE
+from panes.slicing.key_groups import KeyGroups
+from panes.slicing.keys import KEY_GROUPS as MOST_GROUPS
 from panes.slicing.operator import SliceOperator
+from panes.state.checked import demand, fact, reading, value, whole
 from panes.state.snapshot import pack, unpack
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-#: Arrival numbers beyond this are marks, not numbers.
-_NO_NUMBER = 2**60
 
 
 def spark_snapshot(
@@ -42,23 +42,34 @@ def spark_snapshot(
     None: the last one.
     """
     store = _values(spark, os.fspath(checkpoint), batch)
-    plan: QueryPlan = query._plan
     if not store:
         raise QueryError(f"checkpoint: there is no state of a Panes query in {checkpoint!s} yet")
-    facts = json.loads(next(iter(store.values()))[QUERY])
-    groups, asked = int(facts["key_groups"]), GroupQuery(plan, tuple(facts["columns"]), facts.get("sequence"))
+    return parts_of(store, query._plan)
+
+
+def parts_of(store: Mapping[int, Mapping[int, str]], plan: QueryPlan) -> list[bytes]:
+    """The parts of an operator's snapshot, from what a checkpoint holds by the label of the key group and by number."""
+    with reading("the checkpoint"):
+        facts = value(json.loads(next(iter(store.values()))[QUERY]), "the query", dict)
+        groups, columns = whole(facts, "key_groups", 1, MOST_GROUPS), fact(facts, "columns", list)
+        needed = {*used_columns(plan, facts.get("sequence"))}
+        demand(needed <= set(columns) <= set(plan.stream.schema.names), "it has other columns than the stream")
+        demand(len(set(columns)) == len(columns), "it has two columns of one name")
+    asked = GroupQuery(plan, tuple(columns), facts.get("sequence"))
     if facts != asked.facts(groups):
         raise SnapshotMismatch(f"the checkpoint belongs to another query: {changed(facts, asked.facts(groups))}")
     group_of_label = {label: group for group, label in enumerate(group_labels(groups))}
-    operators = {group_of_label[label]: _operator(asked, values) for label, values in store.items()}
+    with reading("the checkpoint"):
+        heads = {group_of_label[label]: Head.from_json(values[HEAD]) for label, values in store.items()}
+    operators = {group: _operator(asked, heads[group], store[label]) for label, group in group_of_label.items()
+                 if label in store}  # fmt: skip
     return _aligned(operators, groups, plan.operator_spec().schema)
 
 
-def _operator(query: GroupQuery, values: Mapping[int, str]) -> SliceOperator:
+def _operator(query: GroupQuery, head: Head, values: Mapping[int, str]) -> SliceOperator:
     def read(run: Run) -> list[bytes]:
         return from_pieces((values[n] for n in run.numbers), run.sizes)
 
-    head = Head.from_json(values[HEAD])
     op = restored(query, head, read)
     assert isinstance(op, SliceOperator)
     redo(query, op, head.steps, read)
@@ -72,29 +83,14 @@ def _aligned(operators: Mapping[int, SliceOperator], groups: int, schema: pa.Sch
     parts = []
     for group, op in operators.items():
         due = reach(op, reached)
-        facts, tables = unpack(op.snapshot())
-        facts["groups"] = [(span := hash_groups(group, groups)).start, span.stop]
-        tables = {n: _spread(n, t, group, groups) for n, t in tables.items()}
+        facts, tables = spread(unpack(op.snapshot()), group, groups)
+        facts["groups"] = KeyGroups(hash_groups(group, groups)).spans()
         parts.append((facts, {**tables, **({DUE: due[0]} if due else {})}))
-    count = groups * (1 + max(facts["seq"] for facts, _ in parts))
+    # groups without state have had no rows: they are nobody's, and go with the first
+    held = KeyGroups.union([KeyGroups.read(facts["groups"]) for facts, _ in parts])
+    parts[0][0]["groups"] = (KeyGroups.read(parts[0][0]["groups"]) | ~held).spans()
+    count = max(facts["seq"] for facts, _ in parts)
     return [pack({**facts, "seq": count}, _with_columns(tables, schema)) for facts, tables in parts]
-
-
-def _spread(name: str, table: pa.Table, group: int, groups: int) -> pa.Table:
-    """A table of a snapshot with arrival numbers that no other group has."""
-    for i, field in enumerate(table.schema):
-        if _is_arrival_number(name, field):
-            old = table.column(i).to_numpy()
-            new = np.where((old >= 0) & (old < _NO_NUMBER), old * groups + group, old)
-            table = table.set_column(i, field, pa.chunked_array([pa.array(new, field.type)]))
-    return table
-
-
-def _is_arrival_number(table: str, field: pa.Field) -> bool:
-    """Input rows have columns of any name, all else those that the engine gives them."""
-    if table in ("late", "raw"):
-        return field.name == "panes.seq"
-    return field.type == pa.int64() and field.name.endswith("seq") and not field.name.startswith("column.")
 
 
 def _with_columns(tables: Mapping[str, pa.Table], schema: pa.Schema) -> dict[str, pa.Table]:

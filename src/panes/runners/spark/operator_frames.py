@@ -19,15 +19,16 @@ from panes.plan.query import QueryPlan
 from panes.runners.local.source import Source
 from panes.runners.spark.check import check_session
 from panes.runners.spark.event_time import EventTime
+from panes.runners.spark.frame_columns import by_group, mapped
 from panes.runners.spark.graph_query import LEAF, GraphQuery, LeafSource, operators_in
 from panes.runners.spark.operator_spread import split_keys
 from panes.runners.spark.packing import PACKED, PACKED_TIME, Packer, in_order
-from panes.runners.spark.row_columns import named
 from panes.runners.spark.shipping import packed as shipped
 from panes.runners.spark.shipping import unpacked
 from panes.runners.spark.source import frame_of, is_stream
 from panes.runners.spark.spark_types import spark_schema, storable_schema
 from panes.runners.spark.strategies.key_groups import Unpacker, in_groups
+from panes.runners.spark.stream_frames import watched
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -79,7 +80,8 @@ def operator_frame(
     ]
     # the watermark is kept by Spark from here on, the least of all streams
     packed = _union([each.drop(PACKED_TIME) for each in rows])
-    return in_groups(packed, replace(query, times=times), _MILLIS, groups, late=late, inside=inside)
+    made = in_groups(packed, replace(query, times=times), _MILLIS, groups, late=late, inside=inside)
+    return made if inside else watched(made, query.facts(groups))
 
 
 def _check_sequence(query: GraphQuery) -> None:
@@ -113,7 +115,7 @@ def _packed(
     frame: DataFrame, leaf: LeafSource, keys: Sequence[str], groups: int, time: EventTime | None = None
 ) -> DataFrame:
     packer = Packer(leaf.reading(keys), leaf.columns, groups, time, {LEAF: str(leaf.number).encode()})
-    return frame.select(*(named(name) for name in leaf.columns)).mapInArrow(packer, PACKED)
+    return mapped(frame, leaf.columns, packer, PACKED)
 
 
 def _union(frames: Sequence[DataFrame]) -> DataFrame:
@@ -128,7 +130,6 @@ def _static(packed: DataFrame, query: GraphQuery) -> DataFrame:
     schema, data = storable_schema(query.result_schema), shipped(query)
     unpack = Unpacker(schema, None)
 
-    # a plain function: Spark counts the arguments that it takes
     def whole_group(given: pa.Table) -> pa.Table:
         graph = unpacked(data)
         op = graph.operator()
@@ -137,4 +138,4 @@ def _static(packed: DataFrame, query: GraphQuery) -> DataFrame:
             op.push(rows)
         return unpack.results(op.finish().table)
 
-    return packed.groupBy("panes_group").applyInArrow(whole_group, spark_schema(schema))
+    return by_group(packed, ["panes_group"], whole_group, spark_schema(schema))

@@ -21,7 +21,7 @@ from panes.slicing.keys import KEY_GROUPS, KeyDirectory
 #: A packed row: for whom, from where (these two give rows an order that does not change), the rows, and on a
 #: stream the latest time among them and those packed with them: the watermark needs no more, and to ask every
 #: row costs Spark a quarter of what it does with a row.
-PACKED = "panes_group int, panes_part int, panes_chunk int, panes_rows binary, panes_time timestamp"
+PACKED = "panes_group int, panes_part int, panes_chunk int, panes_rows binary, panes_time timestamp_ltz"
 PACKED_TIME = "panes_time"
 _SCHEMA = pa.schema(
     [

@@ -14,6 +14,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from panes.runners.spark.settling import settle
 from panes.runners.spark.shipping import packed, unpacked
 from panes.runners.spark.state_map import state_map
+from panes.runners.spark.worker_errors import errors_first
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,15 +43,18 @@ class GroupProcessor(StatefulProcessor):
     def handleInputRows(  # type: ignore[override]
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
     ) -> Iterator[pd.DataFrame]:
-        yield self._group().take(rows, timerValues)
+        with errors_first():
+            yield self._group().take(rows, timerValues)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
-        yield self._group().take([], timerValues)
+        with errors_first():
+            yield self._group().take([], timerValues)
 
     def handleInitialState(  # type: ignore[override]
         self, key: Any, initialState: pd.DataFrame, timerValues: Any
     ) -> None:
-        self._group().start_from(bytes(initialState["panes_snapshot"].iloc[0]))
+        with errors_first():
+            self._group().start_from(bytes(initialState["panes_snapshot"].iloc[0]))
 
     def close(self) -> None:
         """Nothing is open: operators stay for the next micro-batch."""

@@ -5,7 +5,7 @@ Whatever Spark would compute in another way than the embedded engine is refused 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ import pyarrow as pa
 from panes.plan.expressions import Expression
 from panes.plan.query import StreamPlan
 from panes.runners.spark.columns import ColumnBuilder, NoColumn
+from panes.runners.spark.frame_columns import Numbered
 from panes.runners.spark.spark_types import arrow_schema, spark_type, storable
 
 if TYPE_CHECKING:
@@ -27,7 +28,16 @@ class RowColumns:
 
     def __init__(self, stream: StreamPlan, frame: DataFrame) -> None:
         self.stream = stream
-        self.frame = frame
+        self._given = frame.schema
+        self._columns = Numbered(frame)
+
+    @property
+    def frame(self) -> DataFrame:
+        """The frame, whose columns `named` finds."""
+        return self._columns.frame
+
+    def named(self, name: str) -> Column:
+        return self._columns.column(name)
 
     @property
     def conditions(self) -> list[Expression]:
@@ -35,11 +45,12 @@ class RowColumns:
 
     @property
     def builder(self) -> ColumnBuilder:
-        schema, frame = self.stream.schema, self.frame.schema
+        schema = self.stream.schema
 
         def find(name: str) -> Column:
             wanted = spark_type(storable(schema.field(name).type))
-            return named(name) if frame[name].dataType == wanted else named(name).cast(wanted)
+            column = self.named(name)
+            return column if self._given[name].dataType == wanted else column.cast(wanted)
 
         return ColumnBuilder(schema, find)
 
@@ -52,8 +63,10 @@ class RowColumns:
 
     def check(self, expressions: Iterable[Expression], *, also: Iterable[str] = ()) -> None:
         """Columns must come in the types that the plan counts on: those of expressions and conditions, and `also`."""
+        from pyspark.sql.types import StructType
+
         read = {*also, *(c for e in (*self.conditions, *expressions) for c in e.columns)}
-        given = arrow_schema(self.frame.select(*(named(n) for n in read)).schema)
+        given = arrow_schema(StructType([self._given[name] for name in read]))
         for name in read:
             there, wanted = given.field(name).type, self.stream.schema.field(name).type
             if name == self.stream.time and pa.types.is_integer(there) and pa.types.is_integer(wanted):
@@ -65,7 +78,7 @@ class RowColumns:
                 raise NoColumn(
                     f"column {name!r} is {there} and is read as {wanted}, which Spark would do in another way"
                 )
-            if self.frame.schema[name].dataType.simpleString().startswith("string collate"):
+            if self._given[name].dataType.simpleString().startswith("string collate"):
                 raise NoColumn(f"column {name!r} has a collation, which the embedded engine does not know")
 
     def check_session(self) -> None:
@@ -91,19 +104,10 @@ def session_problems(session: SparkSession) -> list[str]:
     return problems
 
 
-def nullable(frame: DataFrame) -> DataFrame:
-    """The same columns, all said to be null perhaps, as they are in every strategy; Spark sees that they are not."""
+def made(frame: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
+    """The frame with these columns, all said to be null perhaps, as in every strategy; Spark may know better."""
     from pyspark.sql import functions as F
 
-    there = {f.name for f in frame.schema if not f.nullable}
-    columns = [named(name) for name in frame.columns]
-    return frame.select(
-        *(F.when(c.isNotNull(), c).alias(n) if n in there else c for n, c in zip(frame.columns, columns))
-    )
-
-
-def named(name: str) -> Column:
-    """A column by its name, whatever signs are in it."""
-    from pyspark.sql import functions as F
-
-    return F.col("`" + name.replace("`", "``") + "`")
+    frame = frame.select(*(column.alias(f"c{i}") for i, column in enumerate(columns.values())))
+    found = [F.col(f.name) if f.nullable else F.when(F.col(f.name).isNotNull(), F.col(f.name)) for f in frame.schema]
+    return frame.select(*(column.alias(name) for column, name in zip(found, columns)))

@@ -11,7 +11,7 @@ import pyarrow as pa
 from panes.errors import QueryError
 from panes.plan.hints import did_you_mean
 from panes.plan.query import QueryPlan, StreamPlan
-from panes.runners.local.derived import DerivedSource
+from panes.runners.local.derived import DerivedSource, QuerySource
 from panes.runners.local.source import Source
 from panes.runners.spark.check import check_session
 from panes.runners.spark.event_time import EventTime
@@ -24,6 +24,7 @@ from panes.runners.spark.strategies.native import NATIVE
 from panes.runners.spark.strategies.native_sessions import NATIVE_SESSIONS
 from panes.runners.spark.strategies.policy_central import POLICY_CENTRAL
 from panes.runners.spark.strategies.policy_parallel import POLICY_PARALLEL
+from panes.runners.spark.stream_frames import watched
 from panes.slicing.keys import KEY_GROUPS as MOST_GROUPS
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def to_spark(
     late: bool = False,
     key_groups: int = 16,
     restore: bytes | Sequence[bytes] | None = None,
+    trusted: bool = False,
     inside: bool = False,
     sequence: str | None = None,
 ) -> DataFrame:
@@ -58,11 +60,21 @@ def to_spark(
     marked, passed = marked and bool(frame.isStreaming), source.windowed and bool(frame.isStreaming)
     if passed:
         _check_passed(plan.stream, source)
-    job = Job(replace(plan, steps=()), frame, late, key_groups, blobs, marked, passed, inside, sequence)
+    job = Job(replace(plan, steps=()), frame, late, key_groups, blobs, trusted, marked, passed, inside, sequence)
     if job.streaming:
         check_session(frame.sparkSession, key_groups=key_groups)
-    given = choose(job, strategy).build(job)
+    chosen = choose(job, strategy)
+    given = chosen.build(job)
+    if job.streaming and not inside:
+        given = watched(given, {**chosen.facts(job), "strategy": chosen.name, "inside": _inside(source)})
     return step_frame(plan.steps, plan.given.schema, given) if plan.steps else given
+
+
+def _inside(source: Source) -> list[Any]:
+    """What makes the queries that a source is made of these queries."""
+    found = [source.plan.operator_spec().whole_identity] if isinstance(source, QuerySource) else []
+    inputs = source.inputs if isinstance(source, DerivedSource) else ()
+    return [*found, *(each for inner in inputs for each in _inside(inner))]
 
 
 def _check_over_operators(strategy: str | None, restore: Any) -> None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import shlex
 import sys
-import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from panes.errors import QueryError
 from panes.runners.spark.home import installed_home, spark_home
 from panes.runners.spark.java import class_archive_options, find_java
+from panes.runners.spark.scratch import scratch
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
@@ -25,6 +25,7 @@ SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 _CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 #: Where the messages of Spark go; set in sessions that Panes has started.
 LOG = "spark.panes.log"
+_LOCAL_FILES = "spark.local.dir"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 #: Compiles less and collects in one thread: the start takes half the time, long runs are slower.
 _QUICK = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
@@ -48,13 +49,15 @@ def spark(
     - `log`: the file for messages of Spark and its workers; None: a temporary one, which `spark.panes.log` names.
     - `settings`: further settings of Spark; they win over those of Panes.
 
-    A session that is running already is given back; `settings` are then set in it.
+    A session that is running already is given back; `settings` are then set in it. One whose Java process has died is
+    forgotten, and a new one started; frames of the old one are of no use any more.
     """
     _need_libraries()
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     given = {name: _text(value) for name, value in (settings or {}).items()}
+    _forget_dead()
     if SparkContext._active_spark_context is not None:
         return _running(given)
     n = cores or os.cpu_count() or 1
@@ -89,6 +92,7 @@ def _settings(cores: int, memory: str, ui: bool) -> dict[str, str]:
         "spark.sql.codegen.cache.maxEntries": "1000",
         # the other way to write a checkpoint starts a process per file, to see whether it is a link
         "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
+        _LOCAL_FILES: str(scratch()),
         SHUFFLE_PARTITIONS: str(cores),
         STATE_STORE: ROCKSDB,
         CHANGELOG: "true",
@@ -104,6 +108,30 @@ def _need_libraries() -> None:
         import pyspark  # noqa: F401
     except ImportError as error:
         raise QueryError("pn.spark() needs PySpark: pip install 'panes[spark]'") from error
+
+
+def _forget_dead() -> None:
+    """Have PySpark forget a Java process that has ended, which it would go on asking."""
+    from py4j.protocol import Py4JError
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    gateway: Any = SparkContext._gateway
+    if gateway is None:
+        return
+    try:
+        gateway.jvm.java.lang.System.nanoTime()
+        return
+    except (Py4JError, OSError):
+        pass
+    context: Any = SparkContext._active_spark_context
+    if context is not None:
+        context._jsc = None  # what is behind it can't be stopped any more
+        context.stop()
+    with suppress(Py4JError, OSError):
+        gateway.shutdown()
+    SparkContext._gateway = SparkContext._jvm = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
 
 
 def _running(settings: dict[str, str]) -> SparkSession:
@@ -145,6 +173,7 @@ def _start_java(conf: SparkConf, quick: bool, log: str | os.PathLike[str] | None
     java, home = find_java(), installed_home(conf.get("spark.pyspark.python"), os.environ.get("PYSPARK_PYTHON"))
     options = class_archive_options(java, home, pyspark.__version__)
     options += _QUICK if quick else []
+    options += [f"-Djava.io.tmpdir={scratch()}"]
     conf.set(_JAVA_OPTIONS, " ".join([*map(_quoted, options), conf.get(_JAVA_OPTIONS, "") or ""]).strip())
     path = _log_file(log)
     conf.set(LOG, str(path))
@@ -166,7 +195,4 @@ def _quoted(option: str) -> str:
 def _log_file(log: str | os.PathLike[str] | None) -> Path:
     if log is not None:
         return Path(log).absolute()
-    number, name = tempfile.mkstemp(prefix="panes-spark-", suffix=".log")
-    os.close(number)
-    atexit.register(Path(name).unlink, missing_ok=True)
-    return Path(name)
+    return scratch() / "spark.log"

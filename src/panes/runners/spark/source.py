@@ -13,7 +13,7 @@ from panes.runners.local.rejects import Rejects
 from panes.runners.local.replay import Replay
 from panes.runners.local.sockets import SocketSource
 from panes.runners.local.source import BATCH_ROWS, Source
-from panes.runners.spark.spark_types import arrow_schema, storable_schema
+from panes.runners.spark.spark_types import arrow_schema, spark_schema, storable_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -66,4 +66,5 @@ def frame_of_tables(schema: pa.Schema, tables: Iterable[pa.Table], session: Spar
     """Tables as a static DataFrame, in types that Spark has; rows stay in order."""
     wanted = storable_schema(schema)
     found = [pa.table([t.column(f.name).cast(f.type) for f in wanted], schema=wanted) for t in tables]
-    return session.createDataFrame(pa.concat_tables([wanted.empty_table(), *found]))
+    # with the types: Spark would take times without a zone for times in the zone of the session
+    return session.createDataFrame(pa.concat_tables([wanted.empty_table(), *found]), spark_schema(wanted))

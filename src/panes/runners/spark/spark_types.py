@@ -15,6 +15,8 @@ from panes.errors import QueryError
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
+#: A time with a zone, by the one name that means it whatever spark.sql.timestampType is.
+INSTANT = "timestamp_ltz"
 _WIDER = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}
 
 
@@ -34,8 +36,25 @@ def storable(kind: pa.DataType) -> pa.DataType:
         return pa.float32()
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return pa.list_(pa.field("element", storable(kind.value_type)))
+    if pa.types.is_map(kind):
+        return pa.map_(storable(kind.key_type), storable(kind.item_type))
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(f.name, storable(f.type)) for f in kind])
+    return kind
+
+
+def large(kind: pa.DataType) -> pa.DataType:
+    """The type that Spark has for values of `kind` where it counts their bytes in 64 bits."""
+    if pa.types.is_string(kind):
+        return pa.large_string()
+    if pa.types.is_binary(kind):
+        return pa.large_binary()
+    if pa.types.is_list(kind):
+        return pa.list_(pa.field("element", large(kind.value_type)))
+    if pa.types.is_map(kind):
+        return pa.map_(large(kind.key_type), large(kind.item_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(f.name, large(f.type)) for f in kind])
     return kind
 
 

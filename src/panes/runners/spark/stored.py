@@ -17,6 +17,8 @@ import pyarrow as pa
 from panes.errors import SnapshotMismatch
 from panes.runners.spark.group_operator import Passed, Runnable, Running, run
 from panes.runners.spark.packing import from_bytes, to_bytes
+from panes.state.checked import MANY, demand, fact, one_row, read_table, reading, value, whole
+from panes.windows.base import ALWAYS, NEVER
 
 #: Pieces near this size are the cheapest to read and write.
 PIECE_BYTES = 1 << 20
@@ -36,6 +38,11 @@ class Run:
     def numbers(self) -> range:
         return range(self.first, self.first + self.count)
 
+    @classmethod
+    def from_json(cls, facts: dict[str, Any]) -> Run:
+        sizes = [value(size, "sizes", int, low=0, high=MANY) for size in fact(facts, "sizes", list)]
+        return cls(whole(facts, "first", 0, MANY), whole(facts, "count", 0, MANY), sizes)
+
 
 @dataclass
 class Entry:
@@ -47,7 +54,8 @@ class Entry:
 
     @classmethod
     def from_json(cls, facts: dict[str, Any]) -> Entry:
-        return cls(facts["stamp"], Passed(*facts["passed"]), Run(**facts["rows"]))
+        before, after = (value(tick, "passed", int, low=ALWAYS, high=NEVER) for tick in fact(facts, "passed", list))
+        return cls(fact(facts, "stamp", str), Passed(before, after), Run.from_json(fact(facts, "rows", dict)))
 
 
 @dataclass
@@ -80,14 +88,36 @@ class Head:
 
     @classmethod
     def from_json(cls, text: str) -> Head:
-        facts = json.loads(text)
+        with reading("the head of the state in the checkpoint"):
+            return cls._read(value(json.loads(text), "the head", dict))
+
+    @classmethod
+    def _read(cls, facts: dict[str, Any]) -> Head:
         if facts.get("layout") != LAYOUT:
             raise SnapshotMismatch(
                 f"the checkpoint has state of layout {facts.get('layout')}, this version of Panes reads layout "
                 f"{LAYOUT}; go on with the version that wrote it"
             )
-        steps = [Entry.from_json(e) for e in facts["steps"]]
-        return cls(**{**facts, "snapshot": Run(**facts["snapshot"]), "steps": steps})
+        timer = facts.get("timer")
+        return cls(
+            fact(facts, "query", str),
+            value(fact(facts, "lineage", str), "lineage", str),
+            fact(facts, "stamp", str),
+            Run.from_json(fact(facts, "snapshot", dict)),
+            [Entry.from_json(value(e, "a step", dict)) for e in fact(facts, "steps", list)],
+            whole(facts, "step_bytes", 0, MANY),
+            whole(facts, "next_piece", 0, MANY),
+            fact(facts, "known", bool),
+            _share(facts),
+            None if timer is None else whole(facts, "timer"),
+        )
+
+
+def _share(facts: dict[str, Any]) -> float:
+    given = facts.get("ratio")
+    demand(isinstance(given, int | float) and 0 <= given <= 1, "a snapshot is larger than what it is of")
+    demand(len(facts["lineage"]) >= 4 and int(facts["lineage"][:4], 16) >= 0, "the state has no name")
+    return float(facts["ratio"])
 
 
 def to_pieces(values: Iterable[bytes]) -> list[str]:
@@ -98,7 +128,8 @@ def to_pieces(values: Iterable[bytes]) -> list[str]:
 
 
 def from_pieces(pieces: Iterable[str], sizes: Sequence[int]) -> list[bytes]:
-    data = memoryview(b"".join(base64.b64decode(piece) for piece in pieces))
+    data = memoryview(b"".join(base64.b64decode(piece, validate=True) for piece in pieces))
+    demand(len(data) == sum(sizes), "a state is longer or shorter than its head says")
     out, at = [], 0
     for size in sizes:
         out.append(bytes(data[at : at + size]))
@@ -111,18 +142,24 @@ def compressed(snapshot: bytes) -> bytes:
 
 
 def uncompressed(data: bytes) -> bytes:
-    return from_bytes(data)["snapshot"][0].as_py()
+    found = read_table({"snapshot": from_bytes(data)}, "snapshot", {"snapshot": pa.large_binary()})
+    found.validate(full=True)
+    return one_row(found, "snapshot")["snapshot"]
 
 
 def restored(query: Runnable, head: Head, read: Callable[[Run], list[bytes]]) -> Running:
     """The operator of the snapshot, before the steps."""
-    return query.operator([uncompressed(blob) for blob in read(head.snapshot)])
+    with reading("the state in the checkpoint"):
+        blobs = [uncompressed(blob) for blob in read(head.snapshot)]
+    return query.operator(blobs)
 
 
 def redo(query: Runnable, op: Running, steps: Iterable[Entry], read: Callable[[Run], list[bytes]]) -> None:
     """Bring an operator up to date; what the steps give was given when they were done first."""
     for entry in steps:
-        run(op, entry.passed, query.rows(read(entry.rows)))
+        with reading("a step in the checkpoint"):
+            rows = query.checked(query.rows(read(entry.rows)))
+        run(op, entry.passed, rows)
 
 
 def changed(then: dict[str, Any], now: dict[str, Any]) -> str:
@@ -133,4 +170,6 @@ def changed(then: dict[str, Any], now: dict[str, Any]) -> str:
 
 
 def _flat(facts: dict[str, Any]) -> dict[str, Any]:
+    with reading("the checkpoint"):
+        fact(facts, "identity", dict)
     return {**facts["identity"], **{n: v for n, v in facts.items() if n != "identity"}}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from panes.aggregates.base import BoundAggregate, Cells
 from panes.slicing.partials.store import segments
+from panes.state.journal import Journal, Replaced
 
 Array = np.ndarray
 
@@ -25,20 +26,29 @@ class CellBank(Protocol):
 
     def drop(self, ids: Array) -> None: ...
 
+    def begin(self) -> list[Any]:
+        """A call begins: objects whose attributes it may replace."""
+
     @property
     def nbytes(self) -> int: ...
 
 
-def cell_bank(agg: BoundAggregate) -> CellBank:
-    return FixedBank(agg) if agg.dense else RaggedBank(agg)
+def cell_bank(agg: BoundAggregate, journal: Journal) -> CellBank:
+    return FixedBank(agg, journal) if agg.dense else RaggedBank(agg, journal)
 
 
 class FixedBank:
     """Cells of fixed size, in arrays by number."""
 
-    def __init__(self, agg: BoundAggregate) -> None:
+    replaced = Replaced("_cells")
+
+    def __init__(self, agg: BoundAggregate, journal: Journal) -> None:
         self._agg = agg
+        self._journal = journal
         self._cells = agg.empty(16)
+
+    def begin(self) -> list[Any]:
+        return [self]
 
     @property
     def nbytes(self) -> int:
@@ -50,10 +60,15 @@ class FixedBank:
             more = max(most, 2 * len(self._cells)) - len(self._cells)
             self._cells = Cells.concat([self._cells, self._agg.empty(more)])
         for field, values in zip(self._cells.fields, cells.fields):
+            self._journal.keep(field, ids)
             field[ids] = values
 
     def add(self, ids: Array, cells: Cells) -> None:
-        self.put(ids, self._agg.merge(self._cells.take(ids), cells))
+        old = self._cells.take(ids)
+        merged = self._agg.merge(old, cells)
+        for field, was, values in zip(self._cells.fields, old.fields, merged.fields):
+            self._journal.saw(field, ids, was)
+            field[ids] = values
 
     def take(self, ids: Array) -> Cells:
         return self._cells.take(ids)
@@ -65,12 +80,19 @@ class FixedBank:
 class RaggedBank:
     """Cells of any size: what is added waits in runs and is combined when asked for, or when it has grown much."""
 
-    def __init__(self, agg: BoundAggregate) -> None:
+    replaced = Replaced("_ids", "_cells", "_runs", "_waiting")
+
+    def __init__(self, agg: BoundAggregate, journal: Journal) -> None:
         self._agg = agg
+        self._journal = journal
         self._ids = np.empty(0, np.int64)  # sorted
         self._cells = agg.empty(0)
         self._runs: list[tuple[Array, Cells]] = []
         self._waiting = 0
+
+    def begin(self) -> list[Any]:
+        self._journal.keep_length(self._runs)
+        return [self]
 
     @property
     def nbytes(self) -> int:

@@ -5,9 +5,12 @@ Appending, cutting off the end and dropping from the front don't copy what stays
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from panes.aggregates.base import Cells, Ragged
+from panes.state.journal import Journal, Replaced
 
 Array = np.ndarray
 
@@ -15,10 +18,28 @@ Array = np.ndarray
 class Buffer:
     """An array with room at its end."""
 
-    def __init__(self, dtype: np.dtype) -> None:
+    replaced = Replaced("_data", "_head", "_tail", "_held_before")
+
+    def __init__(self, dtype: np.dtype, journal: Journal) -> None:
         self._data = np.empty(16, dtype)
         self._head = 0
         self._tail = 0
+        self._journal = journal
+        #: which places were filled when the call began, if they were in this array
+        self._held_before: tuple[int, int] | None = None
+
+    def begin(self) -> list[Any]:
+        """A call begins: what is held now can be had back."""
+        self._held_before = self._head, self._tail
+        return [self]
+
+    def _keep(self, begin: int, end: int) -> None:
+        """These places are about to be overwritten."""
+        if self._journal.is_open and self._held_before is not None:
+            head, tail = self._held_before
+            begin, end = max(begin, head), min(end, tail)
+            if begin < end:
+                self._journal.keep(self._data, slice(begin, end))
 
     def __len__(self) -> int:
         return self._tail - self._head
@@ -36,10 +57,19 @@ class Buffer:
             room = self._data
             if 2 * (n + len(values)) > len(room):
                 room = np.empty(3 * (n + len(values)), room.dtype)
+                self._held_before = None
+            else:
+                self._keep(0, n)
             room[:n] = self.view()  # in the same buffer the front half is free: fresh memory is dear
             self._data, self._head, self._tail = room, 0, n
+        self._keep(self._tail, self._tail + len(values))
         self._data[self._tail : self._tail + len(values)] = values
         self._tail += len(values)
+
+    def add(self, numbers: Array) -> None:
+        """Add to each entry."""
+        self._keep(self._head, self._tail)
+        self._data[self._head : self._tail] += numbers
 
     def truncate(self, length: int) -> None:
         self._tail = self._head + length
@@ -51,10 +81,16 @@ class Buffer:
 class RaggedBuffer:
     """Lists with room for more lists at the end."""
 
-    def __init__(self, dtype: np.dtype) -> None:
-        self._lengths = Buffer(np.dtype(np.int64))
-        self._values = Buffer(dtype)
+    replaced = Replaced("_view")
+
+    def __init__(self, dtype: np.dtype, journal: Journal) -> None:
+        self._lengths = Buffer(np.dtype(np.int64), journal)
+        self._values = Buffer(dtype, journal)
         self._view: Ragged | None = None
+
+    def begin(self) -> list[Any]:
+        """A call begins: what is held now can be had back."""
+        return [self, *self._lengths.begin(), *self._values.begin()]
 
     def __len__(self) -> int:
         return len(self._lengths)
@@ -91,10 +127,15 @@ class RaggedBuffer:
 class CellTable:
     """Cells of one aggregate."""
 
-    def __init__(self, empty: Cells) -> None:
+    def __init__(self, empty: Cells, journal: Journal) -> None:
         self._fields: list[Buffer | RaggedBuffer] = [
-            RaggedBuffer(f.values.dtype) if isinstance(f, Ragged) else Buffer(f.dtype) for f in empty.fields
+            RaggedBuffer(f.values.dtype, journal) if isinstance(f, Ragged) else Buffer(f.dtype, journal)
+            for f in empty.fields
         ]
+
+    def begin(self) -> list[Any]:
+        """A call begins: what is held now can be had back."""
+        return [each for buffer in self._fields for each in buffer.begin()]
 
     def __len__(self) -> int:
         return len(self._fields[0])

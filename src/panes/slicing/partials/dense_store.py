@@ -8,6 +8,7 @@ several queries over the same slices are answered once.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,7 @@ from panes.slicing.partials.ring import Ring
 from panes.slicing.partials.row_fold import picked, picks, plan, presence
 from panes.slicing.partials.store import CELL_PLACE, Answers, CellList, fold_equal
 from panes.slicing.ranges import spread
+from panes.state.journal import Journal, Replaced
 
 Array = np.ndarray
 
@@ -36,12 +38,21 @@ _HEAVY = 1 << 14
 class DenseStore:
     """Cells in a `Ring`: row = slice, column = key slot."""
 
-    def __init__(self, aggs: Sequence[BoundAggregate], *, keyed: bool, store: str) -> None:
+    replaced = Replaced("_folded")
+
+    def __init__(
+        self, aggs: Sequence[BoundAggregate], *, keyed: bool, store: str, journal: Journal | None = None
+    ) -> None:
         self._aggs = tuple(aggs)
         self._keyed = keyed
         self._store = store
-        self._ring = Ring(aggs, columns=1, tree=store == "eager")
+        self._ring = Ring(aggs, columns=1, tree=store == "eager", journal=journal or Journal())
         self._folded = 0
+
+    def begin(self) -> list[Any]:
+        """A call begins: objects whose attributes it may replace."""
+        self._ring.begin()
+        return [self, self._ring]
 
     @property
     def name(self) -> str:
@@ -87,12 +98,7 @@ class DenseStore:
             ring.widen(int(delta.slots.max()) + 1)
         ring.fill(ring.rows())
         where = ring.row(delta.at) * ring.columns + delta.slots
-        ring.present.reshape(-1)[where] = 1
-        for a, (agg, cells) in enumerate(zip(self._aggs, delta.cells)):
-            held = ring.flat(a)
-            merged = agg.merge(held.take(where), cells)
-            for field, value in zip(held.fields, merged.fields):
-                field[where] = value
+        ring.combine(where, 1, delta.cells)
         self._folded += len(delta)
         ring.touch(np.unique(delta.at))
 

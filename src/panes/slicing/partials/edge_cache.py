@@ -16,6 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 from panes.slicing.window_set import step_of
+from panes.state.journal import Journal, Replaced
 from panes.windows.base import ALWAYS, NEVER, Array, ContextFree
 from panes.windows.grid import distinct
 from panes.windows.periodic import Periodic, PeriodicFamily
@@ -28,11 +29,15 @@ _MOST = 4
 class EdgeCache:
     """Edges of a set of context-free windows on event time."""
 
-    def __init__(self, windows: Sequence[ContextFree]) -> None:
+    replaced = Replaced("_frozen", "_others", "_family", "_rate", "_edges", "_lo", "_hi")
+
+    def __init__(self, windows: Sequence[ContextFree], journal: Journal | None = None) -> None:
+        self._journal = journal or Journal()
         self._frozen = (np.empty(0, np.int64), np.empty(0, np.int64))  # starts and ends of slices
         self.set_windows(windows)
 
     def set_windows(self, windows: Sequence[ContextFree]) -> None:
+        self._journal.keep_attributes(self)
         periodic = [w for w in windows if isinstance(w, Periodic)]
         self._others = [w for w in windows if not isinstance(w, Periodic)]
         self._family = PeriodicFamily(periodic) if periodic else None
@@ -43,6 +48,7 @@ class EdgeCache:
 
     def freeze(self, starts: Array, ends: Array) -> None:
         """Keep the bounds of these slices, whatever windows say."""
+        self._journal.keep_attributes(self)
         self._frozen = (starts, ends)
         self._forget()
 

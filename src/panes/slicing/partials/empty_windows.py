@@ -16,6 +16,7 @@ from panes.slicing.lane import Results
 from panes.slicing.partials.lane_results import corrections, no_results
 from panes.slicing.partials.store import Answers
 from panes.slicing.partials.time_windows import Spans
+from panes.state.journal import Journal
 from panes.windows.base import ALWAYS, NEVER
 from panes.windows.periodic import Periodic
 
@@ -28,8 +29,9 @@ Array = np.ndarray
 class EmptyWindows:
     """Knows per query and key which window was given first."""
 
-    def __init__(self, side: SliceSide) -> None:
+    def __init__(self, side: SliceSide, journal: Journal) -> None:
         self._side = side
+        self._journal = journal
         #: query number -> per slot the end of the first window given, NEVER where there was none
         self.first_end: dict[int, Array] = {}
 
@@ -66,6 +68,7 @@ class EmptyWindows:
             firsts = self._firsts(query.number, slot + 1)
             first, known = int(mine.min()), int(firsts[slot])
             if first < known:
+                self._journal.keep(firsts, np.array([slot]))
                 firsts[slot] = first
                 every = side.admitted(side.windows.all_ending(first, min(watermark, known - 1)))
                 new = (every.number == query.number) & ~np.isin(every.end, mine)
@@ -126,7 +129,9 @@ class EmptyWindows:
             pick = np.arange(part.start, part.stop)
             if number in periodic:
                 firsts = self._firsts(number, int(found.max(initial=-1)) + 1)
-                firsts[found] = np.minimum(firsts[found], end)
+                was = firsts[found]
+                self._journal.saw(firsts, found, was)
+                firsts[found] = np.minimum(was, end)
                 begun = np.flatnonzero(firsts <= end)
                 picked = np.full(len(begun), none)
                 picked[np.searchsorted(begun, found)] = pick

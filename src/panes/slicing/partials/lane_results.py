@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -25,12 +26,14 @@ def corrections(
     return Results(query, slots, start, end, values, revision=revision, void=gone)
 
 
-def no_results(aggs: Sequence[Agg]) -> Results:
+@lru_cache(maxsize=256)
+def no_results(aggs: tuple[Agg, ...]) -> Results:
+    """Nothing is due, as most calls find; nobody changes results, so that one of them will do."""
     none = np.empty(0, np.int64)
     return Results(none, none, none, none, tuple(pa.nulls(0, a.bound.out_type) for a in aggs))
 
 
-def join(parts: Sequence[Results], aggs: Sequence[Agg]) -> Results:
+def join(parts: Sequence[Results], aggs: tuple[Agg, ...]) -> Results:
     """Several results as one."""
     parts = [p for p in parts if len(p)]
     return Results.concat(parts) if parts else no_results(aggs)

@@ -142,8 +142,8 @@ def _cells_met(rows: Rows, placed: Placed, keys: int) -> Array:
 def _present(rows: Rows, groups: Array, n: int, aggs: Sequence[Agg], cells: Sequence[Cells]) -> Array:
     """Which of n cells hold rows."""
     for agg, partials in zip(aggs, cells):
-        # The last field of such aggregates says whether there is a value: without nulls, whether there is a row.
-        if isinstance(agg.bound, Fieldwise) and all(rows.columns[name].valid is None for name in agg.inputs):
+        tells = isinstance(agg.bound, Fieldwise) and agg.bound.tells_rows
+        if tells and all(rows.columns[name].valid is None for name in agg.inputs):
             found = partials.fields[-1]
             assert isinstance(found, np.ndarray)
             return (found != 0).view(np.uint8)

@@ -21,6 +21,7 @@ from panes.slicing.partials.revisions import Revisions
 from panes.slicing.partials.session_side import SessionSide
 from panes.slicing.partials.slice_side import SliceSide
 from panes.slicing.partials.store import CellList, fold_equal
+from panes.state.journal import Journal, Replaced
 from panes.windows.base import ALWAYS, ContextFree
 
 Array = np.ndarray
@@ -28,6 +29,8 @@ Array = np.ndarray
 
 class PartialLane:
     """Implements the contract of lane.py for workloads that need no rows and no order."""
+
+    replaced = Replaced("watermark", "last_time", "keys")
 
     def __init__(
         self,
@@ -38,8 +41,11 @@ class PartialLane:
         keyed: bool,
         store: str = "auto",
         emit_empty: bool = False,
+        in_order: bool = False,
+        journal: Journal | None = None,
     ) -> None:
         self.aggs = tuple(aggs)
+        self._journal = journal or Journal()
         self.lateness = lateness
         self.keyed = keyed
         self.watermark = ALWAYS
@@ -47,10 +53,38 @@ class PartialLane:
         self.keys = 0 if keyed else 1  # slots 0..keys-1 have been seen
         context_free = [q for q in queries if isinstance(q.window, ContextFree)]
         others = [q for q in queries if not isinstance(q.window, ContextFree)]
-        self.slices = SliceSide(context_free, aggs, keyed=keyed, store=store, emit_empty=emit_empty)
-        self.sessions = SessionSide(others, aggs)
-        self.revisions = Revisions()
+        self.slices = SliceSide(
+            context_free,
+            aggs,
+            keyed=keyed,
+            store=store,
+            emit_empty=emit_empty,
+            in_order=in_order,
+            journal=self._journal,
+        )
+        self.sessions = SessionSide(others, aggs, self._journal)
+        self.revisions = Revisions(self._journal)
         self._lifter = AtomLifter()
+
+    def begin(self) -> list[Any]:
+        """A call begins: objects whose attributes it may replace."""
+        found: list[Any] = [self] if self.lateness is None else [self, self.revisions]
+        found += self.slices.begin()
+        if self.sessions:
+            self._journal.undo_by(self._lift_anew)
+            found += self.sessions.begin()
+        return found
+
+    def _lift_anew(self) -> None:
+        self._lifter = AtomLifter()  # the one that is there may know atoms that are no more
+
+    @property
+    def calm_until(self) -> int:
+        """Rows that are not late change nothing but slices up to this watermark: no window ends before it, and nothing
+        can fail. ALWAYS: nobody knows."""
+        if self.sessions or self.slices.empty is not None or self.watermark == ALWAYS:
+            return ALWAYS
+        return self.slices.windows.next_end(self.watermark)
 
     @property
     def queries(self) -> tuple[Query, ...]:
@@ -155,7 +189,7 @@ class PartialLane:
         self._tidy()
         return partial_lane_state.dump(self, slots)
 
-    def load(self, tables: dict[str, pa.Table], slot_map: Array) -> None:
+    def load(self, tables: dict[str, pa.Table], slot_map: Any) -> None:
         """Take in a dump; `slot_map[slot in the dump]` is the slot here. Dumps of other keys may follow."""
         from panes.slicing.partials import partial_lane_state
 
@@ -164,7 +198,7 @@ class PartialLane:
     def _tidy(self) -> None:
         """Hold only what is needed, whenever that was looked at last."""
         if self.slices and self.watermark > ALWAYS:
-            self.slices.purge(self._progress())
+            self.slices.tidy(self._progress())
 
     def used_slots(self) -> Array:
         """Slots of keys that something is held of."""
@@ -200,6 +234,9 @@ class PartialLane:
             "slices": len(self.slices.slices),
             "cells": self.slices.store.occupied if self.slices else 0,
             "combines": self.slices.store.combines + sum(s.combines for s in stores),
+            "splits": 0,  # all edges are known before rows come
+            "merges": self.slices.merges + sum(s.merges for s in stores),
+            "updates": self.slices.updates + sum(s.updates for s in stores),
             "bytes": (self.slices.store.nbytes if self.slices else 0) + sessions,
             "bytes_filled": (self.slices.store.nbytes_filled if self.slices else 0) + sessions,
             "store": self.slices.store.name if self.slices else "sessions only",

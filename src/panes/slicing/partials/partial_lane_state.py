@@ -18,6 +18,7 @@ from panes.errors import SnapshotMismatch
 from panes.slicing.partials.session_store import GIVEN, Pieces
 from panes.slicing.partials.slice_side import Admission
 from panes.slicing.partials.store import CellList
+from panes.state.checked import INT64, demand, numbers, one_row, read_table, rising, value
 from panes.windows.base import ALWAYS
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from panes.slicing.partials.partial_lane import PartialLane
 
 Array = np.ndarray
+_REVISIONS = ("query", "slot", "start", "end", "revision")
 
 
 def dump(lane: PartialLane, slots: Array | None) -> dict[str, pa.Table]:
@@ -37,7 +39,8 @@ def dump(lane: PartialLane, slots: Array | None) -> dict[str, pa.Table]:
             ("watermark", "last_time", "purged_to"),
             [(lane.watermark, lane.last_time, side.known_purged(lane.last_time))],
         ),
-        "slices": pa.table({"start": starts}),
+        # without keys every slice is that of all rows, so that a part without them has none
+        "slices": pa.table({"start": starts if lane.keyed or slots is None or len(slots) else starts[:0]}),
         "bounds": _table(("start", "end"), list(side.odd_bounds().items())),
         "cells": _with_cells({"slot": held.slots, "start": starts[held.at]}, lane.aggs, held.cells),
         "added": _added_table(lane),
@@ -49,9 +52,11 @@ def dump(lane: PartialLane, slots: Array | None) -> dict[str, pa.Table]:
     return tables
 
 
-def load(lane: PartialLane, tables: Mapping[str, pa.Table], slot_map: Array) -> None:
+def load(lane: PartialLane, tables: Mapping[str, pa.Table], slot_map: Any) -> None:
     """Add a dump to a lane; `slot_map[slot in the dump]` is the slot here."""
-    facts = tables["facts"].to_pylist()[0]
+    names = ("watermark", "last_time", "purged_to")
+    found = one_row(read_table(tables, "facts", dict.fromkeys(names, INT64)), "facts")
+    facts = {name: value(found[name], name, int) for name in names}
     if lane.last_time > ALWAYS and facts["last_time"] > ALWAYS and lane.watermark != facts["watermark"]:
         raise SnapshotMismatch(
             f"two parts of a snapshot have watermarks {lane.watermark} and {facts['watermark']}: they were taken "
@@ -61,25 +66,52 @@ def load(lane: PartialLane, tables: Mapping[str, pa.Table], slot_map: Array) -> 
     lane.last_time = max(lane.last_time, facts["last_time"])
     if len(slot_map):
         lane.keys = max(lane.keys, int(slot_map.max()) + 1)
-    _load_added(lane, tables["added"])
+    _load_added(lane, read_table(tables, "added", dict.fromkeys(("query", "start", "after"), INT64)))
     _load_slices(lane, tables, slot_map, facts["purged_to"])
-    _load_sessions(lane, tables["sessions"], slot_map)
-    for row in tables["revisions"].to_pylist():
-        window = (row["query"], int(slot_map[row["slot"]]), row["start"], row["end"])
-        lane.revisions.load(window, row["revision"])
-    if lane.slices.empty is not None and "empty" in tables:
-        table = tables["empty"]
-        for number in np.unique(table["query"].to_numpy()).tolist():
-            mine = table["query"].to_numpy() == number
-            lane.slices.empty.load(number, slot_map[table["slot"].to_numpy()[mine]], table["end"].to_numpy()[mine])
+    _load_sessions(lane, read_table(tables, "sessions"), slot_map)
+    _load_revisions(lane, read_table(tables, "revisions", dict.fromkeys(_REVISIONS, INT64)), slot_map)
+    if lane.slices.empty is not None:
+        empty = read_table(tables, "empty", dict.fromkeys(("query", "slot", "end"), INT64))
+        of, slots, ends = numbers(empty, "query"), slot_map[numbers(empty, "slot")], numbers(empty, "end")
+        _check_queries(of, lane)
+        for number in np.unique(of).tolist():
+            mine = of == number
+            lane.slices.empty.load(number, slots[mine], ends[mine])
 
 
-def _load_slices(lane: PartialLane, tables: Mapping[str, pa.Table], slot_map: Array, purged_to: int) -> None:
+def _load_revisions(lane: PartialLane, found: pa.Table, slot_map: Any) -> None:
+    query, start, end = (numbers(found, name).tolist() for name in ("query", "start", "end"))
+    slots = slot_map[numbers(found, "slot")].tolist()
+    revisions = numbers(found, "revision", low=0, high=2**31 - 2).tolist()
+    for *window, revision in zip(query, slots, start, end, revisions):
+        lane.revisions.load((window[0], window[1], window[2], window[3]), revision)
+
+
+def _check_queries(numbers_of: Array, lane: PartialLane) -> None:
+    demand(np.isin(numbers_of, [q.number for q in lane.queries]).all(), "there is state of a window that is not there")
+
+
+def _load_slices(lane: PartialLane, tables: Mapping[str, pa.Table], slot_map: Any, purged_to: int) -> None:
     side = lane.slices
-    table = tables["cells"]
-    odd = {row["start"]: row["end"] for row in tables["bounds"].to_pylist()}
-    delta = CellList(table["start"].to_numpy(), slot_map[table["slot"].to_numpy()], _cells_of(lane.aggs, table))
-    side.load(tables["slices"]["start"].to_numpy(), odd, delta, purged_to)
+    held = read_table(tables, "cells")
+    _check_cells(held, ("slot", "start"), lane.aggs, "cells")
+    starts = numbers(read_table(tables, "slices", {"start": INT64}), "start")
+    rising(starts, "where slices begin")
+    bounds = read_table(tables, "bounds", {"start": INT64, "end": INT64})
+    begins, ends = numbers(bounds, "start"), numbers(bounds, "end")
+    demand((begins < ends).all(), "a slice ends before it begins")
+    at = numbers(held, "start")
+    demand(np.isin(at, starts).all(), "there are partials of a slice that is not there")
+    demand(bool(side) or not len(starts), "there are slices, and no window has any")
+    delta = CellList(at, slot_map[numbers(held, "slot")], _cells_of(lane.aggs, held))
+    side.load(starts, dict(zip(begins.tolist(), ends.tolist())), delta, purged_to)
+
+
+def _check_cells(found: pa.Table, others: Sequence[str], aggs: Sequence[Agg], name: str) -> None:
+    """Refuse columns that belong to nothing."""
+    fields = [f"agg.{i}.{f.name}" for i, agg in enumerate(aggs) for f in agg.bound.fields]
+    odd = sorted(set(found.column_names) - {*others, *fields})
+    demand(not odd, f"the table {name!r} has a column {odd[:1]} that belongs to no aggregate")
 
 
 def _added_table(lane: PartialLane) -> pa.Table:
@@ -88,15 +120,16 @@ def _added_table(lane: PartialLane) -> pa.Table:
     return _table(("query", "start", "after"), rows)
 
 
-def _load_added(lane: PartialLane, table: pa.Table) -> None:
+def _load_added(lane: PartialLane, found: pa.Table) -> None:
     sessions = {s.query.number: s for s in lane.sessions.running}
-    for row in table.to_pylist():
-        if row["query"] in sessions:
-            sessions[row["query"]].clean_after = max(sessions[row["query"]].clean_after, row["start"])
+    _check_queries(numbers(found, "query"), lane)
+    for number, begin, after in zip(*(numbers(found, name).tolist() for name in ("query", "start", "after"))):
+        if number in sessions:
+            sessions[number].clean_after = max(sessions[number].clean_after, begin)
         else:
-            known = lane.slices.admissions.get(row["query"])
-            start = row["start"] if known is None else max(row["start"], known.start)
-            lane.slices.admissions[row["query"]] = Admission(start, row["after"])
+            known = lane.slices.admissions.get(number)
+            start = begin if known is None else max(begin, known.start)
+            lane.slices.admissions[number] = Admission(start, after)
 
 
 def _sessions_table(lane: PartialLane, slots: Array | None) -> pa.Table:
@@ -117,21 +150,30 @@ def _sessions_table(lane: PartialLane, slots: Array | None) -> pa.Table:
     return pa.concat_tables(parts)
 
 
-def _load_sessions(lane: PartialLane, table: pa.Table, slot_map: Array) -> None:
-    numbers = table["query"].to_numpy()
+def _load_sessions(lane: PartialLane, found: pa.Table, slot_map: Any) -> None:
+    if not lane.sessions.running:
+        demand(not found.num_rows, "there are sessions, and no window is one")
+        return
+    _check_cells(found, ("query", "slot", "first", "end", "given"), lane.aggs, "sessions")
+    queries = numbers(found, "query")
+    demand(np.isin(queries, [s.query.number for s in lane.sessions.running]).all(), "there are sessions of no window")
     for session in lane.sessions.running:
-        mine = table.filter(pa.array(numbers == session.query.number))
-        slots = slot_map[mine["slot"].to_numpy()]
-        first = mine["first"].to_numpy()
-        pieces = Pieces(slots, first, mine["end"].to_numpy(), _cells_of(lane.aggs, mine))
+        mine = found.filter(pa.array(queries == session.query.number))
+        slots, first, end = slot_map[numbers(mine, "slot")], numbers(mine, "first"), numbers(mine, "end")
+        given = numbers(mine, "given", pa.bool_())
         order = np.lexsort((first, slots))
-        session.store.load(pieces.take(order), mine["given"].to_numpy(zero_copy_only=False)[order])
+        slots, first, end = slots[order], first[order], end[order]
+        same = slots[1:] == slots[:-1]
+        demand((first <= end).all(), "a session ends before it begins")
+        demand((first[1:] > end[:-1])[same].all(), "two sessions of a key overlap")
+        cells = tuple(c.take(order) for c in _cells_of(lane.aggs, mine))
+        session.store.load(Pieces(slots, first, end, cells), given[order])
 
 
 def _revisions_table(lane: PartialLane, slots: Array | None) -> pa.Table:
     chosen = None if slots is None else set(slots.tolist())
     rows = [(*w, r) for w, r in lane.revisions.items() if chosen is None or w[1] in chosen]
-    return _table(("query", "slot", "start", "end", "revision"), rows)
+    return _table(_REVISIONS, rows)
 
 
 def _empty_table(first_end: Mapping[int, Array], slots: Array | None) -> pa.Table:

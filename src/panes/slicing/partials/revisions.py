@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from panes.state.journal import Journal, Replaced
+
 Array = np.ndarray
 Identity = tuple[int, int, int, int]  # query number, slot, start, end
 
@@ -13,7 +15,10 @@ Identity = tuple[int, int, int, int]  # query number, slot, start, end
 class Revisions:
     """Remembers windows that were corrected; one that was only given once is known by its rows being there."""
 
-    def __init__(self) -> None:
+    replaced = Replaced("_last", "_crowded")
+
+    def __init__(self, journal: Journal | None = None) -> None:
+        self._journal = journal or Journal()
         self._last: dict[Identity, int] = {}
         self._crowded = 64
 
@@ -25,8 +30,16 @@ class Revisions:
         known = self._last.get(window)
         revision = known + 1 if known is not None else int(given)
         if revision:
+            self._journal.undo_by(self._put_back, self._last, window, known)
             self._last[window] = revision
         return revision
+
+    @staticmethod
+    def _put_back(last: dict[Identity, int], window: Identity, known: int | None) -> None:
+        if known is None:
+            last.pop(window, None)
+        else:
+            last[window] = known
 
     def forget_before(self, progress: int) -> None:
         """No row can change windows that end before this any more."""

@@ -16,6 +16,7 @@ import numpy as np
 from panes.aggregates.base import BoundAggregate, Cells
 from panes.aggregates.fieldwise import Fieldwise
 from panes.slicing.ranges import spread
+from panes.state.journal import Journal, Replaced
 
 Array = np.ndarray
 
@@ -31,8 +32,25 @@ _FEW = 64
 class Ring:
     """`present` and `fields` are matrices: rows are slices (then nodes), columns are key slots."""
 
-    def __init__(self, aggs: Sequence[BoundAggregate], *, columns: int, tree: bool) -> None:
+    replaced = Replaced(
+        "combines",
+        "tree",
+        "width",
+        "columns",
+        "present",
+        "fields",
+        "_base",
+        "_n",
+        "_rows",
+        "_blank",
+        "_valid",
+        "_held_before",
+    )
+
+    def __init__(self, aggs: Sequence[BoundAggregate], *, columns: int, tree: bool, journal: Journal) -> None:
         self.combines = 0
+        self._journal = journal
+        self._held_before: tuple[int, int] | None = None
         self.tree = tree
         self.width = columns  # columns in use
         self._aggs = tuple(aggs)
@@ -44,8 +62,34 @@ class Ring:
     def __len__(self) -> int:
         return self._n
 
+    def begin(self) -> None:
+        """A call begins: what rows hold now can be had back."""
+        self._held_before = self._base, self._n
+        if self.tree:
+            self._journal.undo_by(self._nodes_are_old)
+
+    def _nodes_are_old(self) -> None:
+        self._valid[:] = bytes(len(self._valid))
+
+    def _keep_dropped(self, rows: Array) -> None:
+        """New slices get these rows: where slices dropped in this call were, their content is kept."""
+        if self._held_before is None or not self._journal.is_open:
+            return
+        base, n = self._held_before
+        if base == self._base:
+            return
+        rows = rows[(rows - base) & (self._rows - 1) < n]
+        if len(rows):
+            self._keep_rows(rows)
+
+    def _keep_rows(self, rows: Array) -> None:
+        for matrix in (self.present, *(f for fields in self.fields for f in fields)):
+            self._journal.keep(matrix, rows)
+
     def _allocate(self, rows: int, columns: int) -> None:
         self._rows, self.columns = rows, columns
+        #: where slices were when the call began, if these matrices were there by then
+        self._held_before = None
         height = 2 * rows if self.tree else rows
         # Memory is not touched before a row is used: fresh pages are dear.
         self.present = np.empty((height, columns), np.uint8)
@@ -96,10 +140,16 @@ class Ring:
             moved = np.ones(total - first, bool)
             moved[fresh - first] = False
             source, target = self.row(np.arange(first, self._n)), self.row(first + np.flatnonzero(moved))
+            all_from_here = self.row(np.arange(first, total))
+            self._keep_rows(all_from_here)
+            self._journal.keep(self._blank, all_from_here)
             for matrix in (self.present, self._blank, *(f for fields in self.fields for f in fields)):
                 matrix[target] = matrix[source]
         self._n = total
-        self._blank[self.row(fresh)] = True
+        rows = self.row(fresh)
+        self._keep_dropped(rows)
+        self._journal.keep(self._blank, rows)
+        self._blank[rows] = True
         if self.tree:
             self.touch(np.arange(first, total))
 
@@ -148,6 +198,7 @@ class Ring:
         rows = rows[self._blank[rows]]
         if len(rows):
             self._fill(rows, slice(self.width))
+            self._journal.keep(self._blank, rows)
             self._blank[rows] = False
 
     def _fill(self, rows: Array, columns: slice) -> None:
@@ -160,6 +211,7 @@ class Ring:
         """Combine cells of columns 0..width-1 into several rows, given row by row."""
         where = (rows[:, None] * self.columns + np.arange(width)).reshape(-1)
         if width == self.width and self._blank[rows].all():
+            self._journal.saw(self._blank, rows, True)
             self._blank[rows] = False
             self.present.reshape(-1)[where] = present
             for a, cell in enumerate(cells):
@@ -167,12 +219,21 @@ class Ring:
                     field[where] = value
             return
         self.fill(rows)
-        self.present.reshape(-1)[where] |= present
         self.combines += len(where)
+        self.combine(where, present, cells)
+
+    def combine(self, where: Array, present: Any, cells: Sequence[Cells]) -> None:
+        """Combine cells into those at these flat places."""
+        journal, flags = self._journal, self.present.reshape(-1)
+        before = flags[where]
+        journal.saw(flags, where, before)
+        flags[where] = before | present
         for a, (agg, cell) in enumerate(zip(self._aggs, cells)):
             held = self.flat(a)
-            merged = agg.merge(held.take(where), cell)
-            for field, value in zip(held.fields, merged.fields):
+            old = held.take(where)
+            merged = agg.merge(old, cell)
+            for field, was, value in zip(held.fields, old.fields, merged.fields):
+                journal.saw(field, where, was)
                 field[where] = value
 
     def write(self, row: int, width: int, present: Any, cells: Sequence[Cells]) -> None:
@@ -184,14 +245,26 @@ class Ring:
             for fields, cell in zip(self.fields, cells):
                 for field, value in zip(fields, cell.fields):
                     field[row, :width] = value
+            self._journal.saw(self._blank, row, True)
             self._blank[row] = False
             return
-        self.present[row, :width] |= present
         self.combines += width
+        self._keep_row(row, width)
+        self.present[row, :width] |= present
         for agg, fields, cell in zip(self._aggs, self.fields, cells):
-            merged = agg.merge(Cells(tuple(f[row, :width] for f in fields)), cell)
+            if width >= _WIDE and isinstance(agg, Fieldwise):
+                with np.errstate(invalid="ignore", over="ignore"):
+                    for part, field, value in zip(agg.parts, fields, cell.fields):
+                        part.ufunc(field[row, :width], value, out=field[row, :width])
+                continue
+            merged = agg.merge(Cells(tuple([f[row, :width] for f in fields])), cell)
             for field, value in zip(fields, merged.fields):
                 field[row, :width] = value
+
+    def _keep_row(self, row: int, width: int) -> None:
+        if self._journal.is_open:
+            for matrix in (self.present, *(f for fields in self.fields for f in fields)):
+                self._journal.keep(matrix, (row, slice(width)))
 
     def cells(self, a: int, rows: Any) -> Cells:
         """Partials of aggregate number `a` in one row or several, row by row, columns in use only."""

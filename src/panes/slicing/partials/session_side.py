@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from panes.slicing.partials.lane_results import corrections, join, no_results
 from panes.slicing.partials.lifting import Atoms
 from panes.slicing.partials.revisions import Revisions
 from panes.slicing.partials.session_store import GIVEN, SessionStore
+from panes.state.journal import Journal, Replaced
 from panes.windows.base import ALWAYS, NEVER
 from panes.windows.session import SessionScan
 
@@ -36,8 +38,11 @@ class SessionQuery:
 class SessionSide:
     """Sessions of all keys and session queries."""
 
-    def __init__(self, queries: Sequence[Query], aggs: Sequence[Agg]) -> None:
+    replaced = Replaced("running")
+
+    def __init__(self, queries: Sequence[Query], aggs: Sequence[Agg], journal: Journal | None = None) -> None:
         self.aggs = tuple(aggs)
+        self._journal = journal or Journal()
         self.running: list[SessionQuery] = []
         for query in queries:
             self._start(query, ALWAYS)
@@ -45,10 +50,15 @@ class SessionSide:
     def __bool__(self) -> bool:
         return bool(self.running)
 
+    def begin(self) -> list[Any]:
+        """A call begins: objects whose attributes it may replace."""
+        return [self, *(each for session in self.running for each in session.store.begin())]
+
     def _start(self, query: Query, clean_after: int) -> None:
         window = query.window
         assert isinstance(window, SessionScan)
-        self.running.append(SessionQuery(query, window, SessionStore(self.aggs), clean_after))
+        self._journal.keep_length(self.running)
+        self.running.append(SessionQuery(query, window, SessionStore(self.aggs, self._journal), clean_after))
 
     def add_query(self, query: Query, last_time: int) -> None:
         """Give sessions of this query too: those that begin so late that all their rows are still to come."""
@@ -98,7 +108,7 @@ class SessionSide:
                 continue
             parts.append(self._results(session, ids[store.first[ids] > session.clean_after]))
             if keep:
-                store.state[ids] = GIVEN
+                store.mark(ids, GIVEN)
             else:
                 store.drop(ids)
         return join(parts, self.aggs)
@@ -167,7 +177,7 @@ class SessionSide:
             spans, void = [], []
             number = session.query.number
             if end < watermark:
-                store.state[now] = GIVEN
+                store.mark(now, GIVEN)
                 if first > session.clean_after:
                     revision = revisions.next((number, slot, first, end), given=bool(same))
                     spans.append((number, first, end, revision))

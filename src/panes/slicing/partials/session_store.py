@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from panes.slicing.lane import Agg
 from panes.slicing.partials.cell_bank import cell_bank
 from panes.slicing.partials.lifting import running_max
 from panes.slicing.partials.store import order_by, segments
+from panes.state.journal import Journal, Replaced
 from panes.windows.base import ALWAYS, NEVER
 
 Array = np.ndarray
@@ -45,10 +47,18 @@ class Pieces:
 class SessionStore:
     """Sessions by number (`id`); numbers of sessions that are gone are used again."""
 
-    def __init__(self, aggs: Sequence[Agg]) -> None:
+    replaced = Replaced(
+        "combines", "updates", "merges", "slot", "first", "end", "state", "_free", "_head", "_floor", "_next"
+    )
+
+    def __init__(self, aggs: Sequence[Agg], journal: Journal | None = None) -> None:
         self._aggs = tuple(a.bound for a in aggs)
-        self._banks = [cell_bank(a) for a in self._aggs]
+        self._journal = journal or Journal()
+        self._banks = [cell_bank(a, self._journal) for a in self._aggs]
         self.combines = 0
+        #: how often sessions that were there took more rows, and how many became part of another
+        self.updates = 0
+        self.merges = 0
         self.slot = np.empty(0, np.int64)
         self.first = np.empty(0, np.int64)
         self.end = np.empty(0, np.int64)
@@ -60,6 +70,22 @@ class SessionStore:
 
     def __len__(self) -> int:
         return len(self.state) - len(self._free)
+
+    def begin(self) -> list[Any]:
+        """A call begins: objects whose attributes it may replace."""
+        return [self, *(each for bank in self._banks for each in bank.begin())]
+
+    def mark(self, ids: Array, state: int) -> None:
+        """Sessions become open, given or free."""
+        self._journal.keep(self.state, ids)
+        self.state[ids] = state
+
+    def _set(self, column: Array, where: Array, values: Any, old: Array | None = None) -> None:
+        if old is None:
+            self._journal.keep(column, where)
+        else:
+            self._journal.saw(column, where, old)
+        column[where] = values
 
     @property
     def open(self) -> int:
@@ -119,11 +145,13 @@ class SessionStore:
         if len(heads) < len(pieces):
             cells = tuple(a.fold(c, bounds) for a, c in zip(self._aggs, cells))
         ids = self._head[pieces.slots[heads]]
-        self.first[ids] = np.minimum(self.first[ids], pieces.first[heads])
-        self.end[ids] = np.maximum(self.end[ids], pieces.end[tails])
+        first, end = self.first[ids], self.end[ids]
+        self._set(self.first, ids, np.minimum(first, pieces.first[heads]), first)
+        self._set(self.end, ids, np.maximum(end, pieces.end[tails]), end)
         for bank, cell in zip(self._banks, cells):
             bank.add(ids, cell)
         self.combines += len(pieces)
+        self.updates += len(ids)
 
     def _open_newer(self, pieces: Pieces) -> Array:
         """Pieces that lie after the head of their key: each is a session, the last one the new head."""
@@ -135,8 +163,9 @@ class SessionStore:
         floor = np.where(head >= 0, self.end[head], ALWAYS)
         several = last > bounds[:-1]
         floor[several] = pieces.end[last[several] - 1]
-        self._floor[slots] = np.maximum(self._floor[slots], floor)
-        self._head[slots] = ids[last]
+        was = self._floor[slots]
+        self._set(self._floor, slots, np.maximum(was, floor), was)
+        self._set(self._head, slots, ids[last], head)
         return ids
 
     def _sort_in(self, pieces: Pieces, marked: Array) -> None:
@@ -157,13 +186,16 @@ class SessionStore:
         ids[fresh] = self._new(Pieces(slots[fresh], first[fresh], end[fresh], none))
         target = ids[session]
         absorbed = np.flatnonzero(target[: len(held)] != held)
+        self.merges += len(absorbed)
+        self.updates += int(np.isin(np.unique(target[len(held) :]), held).sum())
         self._combine(held[absorbed], np.concatenate((target[: len(held)][absorbed], target[len(held) :])), pieces)
-        self.state[target[absorbed]] = OPEN
-        self.first[ids], self.end[ids] = first, end
+        self.mark(target[absorbed], OPEN)
+        self._set(self.first, ids, first)
+        self._set(self.end, ids, end)
         newest = np.append(slots[1:] != slots[:-1], True)
         oldest = np.append(True, newest[:-1])
-        self._head[slots[newest]] = ids[newest]
-        self._floor[slots[newest]] = np.where(oldest, ALWAYS, np.roll(end, 1))[newest]
+        self._set(self._head, slots[newest], ids[newest])
+        self._set(self._floor, slots[newest], np.where(oldest, ALWAYS, np.roll(end, 1))[newest])
 
     def _combine(self, absorbed: Array, target: Array, pieces: Pieces) -> None:
         """Held sessions, then pieces, go into the sessions `target`."""
@@ -194,8 +226,8 @@ class SessionStore:
         """Forget sessions; all older ones of their keys must be gone already, or go with them."""
         slots = self.slot[ids]
         was_head = slots[self._head[slots] == ids]
-        self._head[was_head] = -1
-        self._floor[was_head] = ALWAYS
+        self._set(self._head, was_head, -1)
+        self._set(self._floor, was_head, ALWAYS)
         for bank in self._banks:
             bank.drop(ids)
         self._release(ids)
@@ -212,7 +244,7 @@ class SessionStore:
         return ids[np.argsort(self.first[ids])]
 
     def reopen(self, ids: Array) -> None:
-        self.state[ids] = OPEN
+        self.mark(ids, OPEN)
         self._next = min(self._next, int(self.end[ids].min(initial=NEVER)))
 
     def held(self, slots: Array | None) -> Array:
@@ -238,7 +270,7 @@ class SessionStore:
         if len(pieces):
             self._room(int(pieces.slots.max()) + 1)
             ids = self._open_newer(pieces)
-            self.state[ids[given]] = GIVEN
+            self.mark(ids[given], GIVEN)
 
     def _new(self, pieces: Pieces) -> Array:
         n = len(pieces)
@@ -250,15 +282,17 @@ class SessionStore:
                 setattr(self, name, np.concatenate((getattr(self, name), np.zeros(more, np.int64))))
             self.state = np.concatenate((self.state, np.full(more, FREE, np.uint8)))
         self._free, ids = self._free[: len(self._free) - n], self._free[len(self._free) - n :][::-1].copy()
-        self.slot[ids], self.first[ids], self.end[ids] = pieces.slots, pieces.first, pieces.end
-        self.state[ids] = OPEN
+        self._set(self.slot, ids, pieces.slots)
+        self._set(self.first, ids, pieces.first)
+        self._set(self.end, ids, pieces.end)
+        self.mark(ids, OPEN)
         self._next = min(self._next, int(pieces.end.min(initial=NEVER)))
         for bank, cells in zip(self._banks, pieces.cells):
             bank.put(ids, cells)
         return ids
 
     def _release(self, ids: Array) -> None:
-        self.state[ids] = FREE
+        self.mark(ids, FREE)
         self._free = np.concatenate((self._free, ids))
 
     def _room(self, slots: int) -> None:

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from panes.state.journal import Replaced
+
 Array = np.ndarray
 
 
 class SliceList:
     """Sorted starts. Appending and dropping at the front are cheap, inserting copies."""
+
+    replaced = Replaced("_buffer", "_head", "_tail")
 
     def __init__(self) -> None:
         self._buffer = np.empty(16, np.int64)
@@ -58,7 +62,8 @@ class SliceList:
         self._replace(self.starts[positions])
 
     def _replace(self, starts: Array) -> None:
-        self._head = self._tail = 0
+        # a buffer of its own: a call that fails goes back to the old one
+        self._buffer, self._head, self._tail = np.empty(max(16, 2 * len(starts)), np.int64), 0, 0
         self._append(starts)
 
     def _append(self, starts: Array) -> None:

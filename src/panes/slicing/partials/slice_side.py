@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,7 @@ from panes.slicing.partials.sparse_store import SparseStore
 from panes.slicing.partials.store import Answers, CellList, fold_equal
 from panes.slicing.partials.time_windows import Spans, TimeWindows
 from panes.slicing.window_set import WindowSet
+from panes.state.journal import Journal, Replaced
 from panes.windows.base import ALWAYS, NEVER, TIME
 
 Array = np.ndarray
@@ -31,6 +33,9 @@ Array = np.ndarray
 #: A dense store may have this many empty cells per filled one, and this many cells in any case.
 _EMPTY_PER_CELL = 8
 _SMALL = 1 << 20
+#: So many slices are looked at for some to join; in order, so many and half as many again as were left last time.
+_MANY = 64
+_CROWDED = 8
 
 
 @dataclass
@@ -44,14 +49,39 @@ class Admission:
 class SliceSide:
     """Slices of all keys, for context-free windows on event time."""
 
+    replaced = Replaced(
+        "updates",
+        "merges",
+        "windows",
+        "slices",
+        "store",
+        "purged_to",
+        "_purged",
+        "_joined",
+        "_after_purge",
+        "_crowded",
+        "_checked",
+    )
+
     def __init__(
-        self, queries: Sequence[Query], aggs: Sequence[Agg], *, keyed: bool, store: str, emit_empty: bool
+        self,
+        queries: Sequence[Query],
+        aggs: Sequence[Agg],
+        *,
+        keyed: bool,
+        store: str,
+        emit_empty: bool,
+        in_order: bool = False,
+        journal: Journal | None = None,
     ) -> None:
+        """`in_order`: no row comes before one that has come, so slices are joined as soon as windows have ended."""
         self.aggs = tuple(aggs)
+        self.in_order = in_order
+        self._journal = journal or Journal()
         self.keyed = keyed
         self.store_kind = store
         self.windows = TimeWindows(queries)
-        self.edges = EdgeCache(self.windows.windows)
+        self.edges = EdgeCache(self.windows.windows, self._journal)
         self.slices = SliceList()
         self.admissions: dict[int, Admission] = {}
         #: rows before this were forgotten
@@ -60,17 +90,26 @@ class SliceSide:
         self._purged: tuple[int, int | None] | None = None
         #: slices that were joined: start -> end
         self._joined: dict[int, int] = {}
+        #: how often slices that were there took more rows, and how many were joined to the one before
+        self.updates = 0
+        self.merges = 0
         self._after_purge = 0  # slices left by the last purge
-        self._crowded = 64
+        self._crowded = _CROWDED if in_order else _MANY
         self._checked = _SMALL
-        self.empty = EmptyWindows(self) if emit_empty else None
+        self.empty = EmptyWindows(self, self._journal) if emit_empty else None
         self.store = self._new_store(dense=all(a.bound.dense for a in self.aggs))
 
     def _new_store(self, *, dense: bool) -> DenseStore | SparseStore:
         bound = [a.bound for a in self.aggs]
         if dense:
-            return DenseStore(bound, keyed=self.keyed, store=self.store_kind)
-        return SparseStore(bound, keyed=self.keyed)
+            return DenseStore(bound, keyed=self.keyed, store=self.store_kind, journal=self._journal)
+        return SparseStore(bound, keyed=self.keyed, journal=self._journal)
+
+    def begin(self) -> list[Any]:
+        """A call begins: objects whose attributes it may replace."""
+        if self.empty is not None:
+            self._journal.keep_container(self.empty.first_end)
+        return [self, self.slices, *self.store.begin()]
 
     def __bool__(self) -> bool:
         return bool(self.windows)
@@ -85,6 +124,7 @@ class SliceSide:
 
     def take(self, lifted: Block | Loose) -> None:
         at, fresh = self.slices.place(lifted.starts)
+        self.updates += len(at) - len(fresh)
         self.store.open(fresh, len(self.slices))
         if isinstance(lifted, Loose):
             self.store.add(CellList(at[lifted.at], lifted.slots, lifted.cells))
@@ -197,13 +237,23 @@ class SliceSide:
             self.edges.thaw(horizon)
         if len(self.slices) > self._crowded:
             self._join(progress)
-            self._crowded = max(64, 2 * len(self.slices))
+            left = len(self.slices)
+            self._crowded = _CROWDED + left + (left >> 1) if self.in_order else max(_MANY, 2 * left)
         self._after_purge = len(self.slices)
 
+    def tidy(self, progress: int) -> None:
+        """Hold only what is needed, whenever that was looked at last."""
+        self.purge(progress)
+        if self.in_order:
+            self._join(progress)
+
     def _join(self, progress: int) -> None:
-        """Join slices behind `progress` where no window to come begins."""
+        """Join slices behind `progress` where no window to come begins.
+
+        Where rows may still come out of order, the newest slice is left alone.
+        """
         starts = self.slices.starts
-        last = int(np.searchsorted(starts, progress, side="right")) - 1  # rows may still come here
+        last = int(np.searchsorted(starts, progress, side="right")) - (not self.in_order)
         if last < 2:
             return
         keep = np.ones(len(starts), bool)
@@ -218,6 +268,7 @@ class SliceSide:
                 self._joined[first] = self._end(tail)
         self.store.merge(firsts)
         self.slices.keep(firsts)
+        self.merges += len(starts) - len(firsts)
 
     def _end(self, start: int) -> int:
         """The end of the slice that starts here."""
@@ -274,10 +325,12 @@ class SliceSide:
         starts, ends = self.edges.frozen
         _, crossed = WindowSet(TIME, [query]).crossed(starts, starts, ends - 1)
         first = max(self.purged_to, int(crossed.max(initial=ALWAYS)) + 1)
+        self._journal.keep_container(self.admissions)
         self.admissions[query.number] = Admission(first, watermark)
 
     def remove_query(self, number: int, progress: int, last_time: int) -> None:
         self._change(progress, last_time, [q for q in self.windows.queries if q.number != number])
+        self._journal.keep_container(self.admissions)
         self.admissions.pop(number, None)
 
     def _change(self, progress: int, last_time: int, queries: Sequence[Query]) -> None:

@@ -7,6 +7,7 @@ of the list that they overlap is sorted again. Windows fold (or select from) all
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from panes.aggregates.segments import sort_by_group
 from panes.slicing.partials.cell_table import Buffer, CellTable
 from panes.slicing.partials.store import Answers, CellList, fold_equal, segments
 from panes.slicing.ranges import spread
+from panes.state.journal import Journal, Replaced
 
 Array = np.ndarray
 
@@ -27,21 +29,29 @@ _SPARSE_GROUPS = 8
 class SparseStore:
     """Cells sorted by (slice number, slot). Slices are numbered on and on; `_base` is the number of the first."""
 
+    replaced = Replaced("combines", "_base", "_at", "_slots", "_cells", "_runs", "_waiting")
+
     name = "sparse, lazy"
 
-    def __init__(self, aggs: Sequence[BoundAggregate], *, keyed: bool) -> None:
+    def __init__(self, aggs: Sequence[BoundAggregate], *, keyed: bool, journal: Journal | None = None) -> None:
         self.combines = 0
+        self._journal = journal or Journal()
         self._aggs = tuple(aggs)
         self._keyed = keyed
         self._base = 0
         self._clear()
 
     def _clear(self) -> None:
-        self._at = Buffer(np.dtype(np.int64))
-        self._slots = Buffer(np.dtype(np.int64))
-        self._cells = [CellTable(a.empty(0)) for a in self._aggs]
+        self._at = Buffer(np.dtype(np.int64), self._journal)
+        self._slots = Buffer(np.dtype(np.int64), self._journal)
+        self._cells = [CellTable(a.empty(0), self._journal) for a in self._aggs]
         self._runs: list[CellList] = []
         self._waiting = 0
+
+    def begin(self) -> list[Any]:
+        """A call begins: objects whose attributes it may replace."""
+        self._journal.keep_length(self._runs)
+        return [self, *self._at.begin(), *self._slots.begin(), *(b for cells in self._cells for b in cells.begin())]
 
     @property
     def occupied(self) -> int:
@@ -60,8 +70,8 @@ class SparseStore:
         if not len(fresh) or fresh[0] == total - len(fresh):
             return  # all at the end
         gaps = self._base + fresh - np.arange(len(fresh))  # numbers before which there is a new one
-        for at in (self._at.view(), *(r.at for r in self._runs)):
-            at += np.searchsorted(gaps, at, side="right")
+        self._at.add(np.searchsorted(gaps, self._at.view(), side="right"))
+        self._runs = [CellList(r.at + np.searchsorted(gaps, r.at, side="right"), r.slots, r.cells) for r in self._runs]
 
     def drop(self, count: int) -> None:
         self._settle(count)

@@ -146,7 +146,8 @@ class TimeWindows:
                 latest = after - (after - window.offset) % window.slide
                 found |= (latest > before) & (latest + window.size > progress)
             else:
-                starts = window.containing(progress - 1)[0]
+                # those that end at `progress` do no harm, and one that begins there must not be missed
+                starts = np.concatenate([window.containing(at)[0] for at in (progress - 1, progress)])
                 if window.fresh is not None:  # where its last step begins matters as much as where it begins
                     ends = window.ending(progress, progress + int(window.fresh))[1]
                     starts = np.concatenate((starts, ends - window.fresh))

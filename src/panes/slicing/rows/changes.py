@@ -43,5 +43,7 @@ class Changes:
             before_start = np.where(head, state[_FROM][slot], np.roll(start, 1))
             before_stop = np.where(head, state[_TO][slot], np.roll(stop, 1))
             keep[mine] = (start != before_start) | (stop != before_stop)
+            for column in (state[_FROM], state[_TO]):
+                keys.journal.keep(column, slot)
             state[_FROM][slot], state[_TO][slot] = start, stop  # of a key's windows the last one stays
         return due if keep.all() else due.take(np.flatnonzero(keep))

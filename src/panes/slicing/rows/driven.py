@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from panes.errors import naming
 from panes.slicing.lane import Query
+from panes.slicing.rows import free_forms
 from panes.slicing.rows.key_state import KeyState
-from panes.windows.base import ALWAYS, NEVER, Closed, Discretizer, FreeForm, KeyRuns, Machine, Running
+from panes.windows.base import NEVER, Closed, Discretizer, FreeForm, KeyRuns, Machine, Running
 from panes.windows.session import SessionScan
 
 Array = np.ndarray
@@ -41,7 +43,7 @@ class DrivenWindows:
     @property
     def follow_time(self) -> bool:
         """Whether time alone may complete one."""
-        return bool(self._discretizers or self.machines)
+        return bool(self._discretizers or self.machines or any(form.timed for _, form in self.free_forms))
 
     @property
     def sessions_only(self) -> bool:
@@ -60,14 +62,18 @@ class DrivenWindows:
         complete: Complete = []
         for number, window in self._discretizers:
             state = keys.window_state(number, runs.slots)
+            keys.keep_user_objects(number, runs.slots)
             scanned = window.scan(runs, state)
             keys.store_window_state(number, runs.slots, state)
             cut[scanned.cuts[scanned.cuts < len(cut)]] = True
             complete.append((number, scanned.closed))
         for number, form in self.free_forms:
-            complete.append((number, _run_free_form(form, runs, *keys.free_forms[number])))
-        for number, _ in self.machines:
-            scanned = keys.machines[number].take(runs)
+            complete.append((number, free_forms.take(form, runs, *keys.free_form(number, runs.slots), keys.last[0])))
+        for number, machine in self.machines:
+            if keys.journal.is_open:
+                keys.journal.undo_by(keys.machines[number].saved(runs.slots))
+            with naming(machine.where):
+                scanned = keys.machines[number].take(runs)
             cut[scanned.cuts] = True
             complete.append((number, scanned.closed))
         return complete
@@ -78,12 +84,20 @@ class DrivenWindows:
         slots = np.arange(len(keys))
         for number, window in self._discretizers:
             state = keys.window_state(number, slots)
+            keys.keep_user_objects(number, window.asked_by_time(state))
             closed = window.advance(watermark, slots, state)
             if len(closed):
                 keys.store_window_state(number, slots, state)
                 complete.append((number, closed))
-        for number, _ in self.machines:
-            complete.append((number, keys.machines[number].advance(watermark)))
+        for number, form in self.free_forms:
+            if form.timed:
+                known = (*keys.free_form(number, slots), keys.rows_seen, keys.last[0])
+                complete.append((number, free_forms.advance(form, watermark, *known)))
+        for number, machine in self.machines:
+            if keys.journal.is_open:
+                keys.journal.undo_by(keys.machines[number].saved(None))
+            with naming(machine.where):
+                complete.append((number, keys.machines[number].advance(watermark)))
         return complete
 
     def finish(self, keys: KeyState) -> Complete:
@@ -91,10 +105,21 @@ class DrivenWindows:
         complete: Complete = []
         slots = np.arange(len(keys))
         for number, window in self._discretizers:
+            keys.keep_user_objects(number, slots)
             complete.append((number, window.finish(slots, keys.window_state(number, slots), keys.rows_seen)))
+        for number, form in self.free_forms:
+            known = (*keys.free_form(number, slots), keys.rows_seen, keys.last[0])
+            complete.append((number, free_forms.finish(form, *known)))
         for number, _ in self.machines:
+            if keys.journal.is_open:
+                keys.journal.undo_by(keys.machines[number].saved(None))
             complete.append((number, keys.machines[number].finish()))
         return complete
+
+    def needed_at_end(self, keys: KeyState) -> Array | None:
+        """Per key the first position that a window at the end of the stream may begin at, though no slice does."""
+        running = [keys.machines[number] for number, _ in self.machines if keys.machines[number].ends_in_rows]
+        return np.minimum.reduce([machine.needed(len(keys)) for machine in running]) if running else None
 
     def open_from(self, keys: KeyState) -> Array:
         """Per key the first position that one of these windows still holds."""
@@ -109,25 +134,3 @@ class DrivenWindows:
             gap = getattr(window, "gap", None)
             found.append(min(open_until, watermark if gap is None else watermark + int(gap)) + 1)
         return found
-
-
-def _run_free_form(form: FreeForm, runs: KeyRuns, states: Array, heads: Array) -> Closed:
-    """User code row by row: rows expire at the head, a window is what is held."""
-    slots, starts, stops, begins, ends = [], [], [], [], []
-    for g, slot in enumerate(runs.slots.tolist()):
-        if states[slot] is None:
-            states[slot] = form.new_state()
-            heads[slot] = runs.first_pos[g]
-        for i in range(int(runs.offsets[g]), int(runs.offsets[g + 1])):
-            position, time = int(runs.first_pos[g]) + i - int(runs.offsets[g]), int(runs.times[i])
-            row = {name: values[i] for name, values in runs.columns.items()}
-            expired, emit = form.on_row(states[slot], row, position, time)
-            heads[slot] = min(heads[slot] + int(expired), position)
-            if emit and heads[slot] < position:
-                slots.append(slot)
-                starts.append(heads[slot])
-                stops.append(position)
-                begins.append(ALWAYS)  # the time of the first row, filled in from the slice
-                ends.append(time)
-    columns = (np.array(c, np.int64) for c in (slots, starts, stops, begins, ends))
-    return Closed(*columns)

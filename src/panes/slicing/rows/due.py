@@ -131,7 +131,7 @@ class DueFinder:
         for measure, windows in self._sets.items():
             if measure == ROWS:
                 stop = keys.rows_seen[slots]
-                yield self._on_positions(table, windows, slots, before[-1], stop, keys)
+                yield self.on_positions(table, windows, slots, before[-1], stop, keys)
             elif measure.kind == "column":
                 d = self._dimension[str(measure.column)]
                 yield self._on_values(table, windows, d, slots, before[d], keys.last[d][slots], keys)
@@ -179,7 +179,7 @@ class DueFinder:
             i0, i1 = index.at_or_after(slot, start[open_]), index.at_or_after(slot, stop[open_])
             yield Due.of_ranges(np.full(len(slot), number), slot, i0, i1, lo=start[open_], hi=stop[open_])
 
-    def _on_positions(
+    def on_positions(
         self, table: SliceTable, windows: WindowSet, slots: Array, lo: Array, hi: Array, keys: KeyState
     ) -> Due:
         number, start, end = ending_in_union(windows, lo, hi)

@@ -44,6 +44,7 @@ class EmptyWindows:
             mine = np.flatnonzero(filled.number == number)
             slot, end = filled.slot[mine], filled.end[mine]
             firsts = keys.windows[number][_FIRST]
+            keys.journal.keep(firsts, slot)
             np.minimum.at(firsts, slot, end)
             top = upto if upto < NEVER else int(end.max(initial=ALWAYS))
             parts.append(_without_rows(number, window, table, before, top, firsts))

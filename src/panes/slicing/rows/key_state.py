@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from panes.slicing.window_set import WindowSet
+from panes.state.journal import Journal, Replaced
 from panes.windows.base import ALWAYS, NEVER, Discretizer, FreeForm, KeyRuns, Running
 
 Array = np.ndarray
@@ -20,7 +21,21 @@ KEY_COLUMNS = ("rows_seen", "purged_time", "purged_pos", "sealed")
 class KeyState:
     """Columns indexed by key slot."""
 
-    def __init__(self, dimension_types: Sequence[np.dtype]) -> None:
+    replaced = Replaced(
+        "rows_seen",
+        "last",
+        "purged_time",
+        "purged_pos",
+        "sealed",
+        "windows",
+        "free_forms",
+        "machines",
+        "given_from",
+        "_defaults",
+    )
+
+    def __init__(self, dimension_types: Sequence[np.dtype], journal: Journal | None = None) -> None:
+        self.journal = journal or Journal()
         self._types = [np.dtype(np.int64), *dimension_types]
         self._defaults: dict[int, dict[str, Any]] = {}
         self.rows_seen = np.zeros(0, np.int64)
@@ -36,6 +51,14 @@ class KeyState:
 
     def __len__(self) -> int:
         return len(self.rows_seen)
+
+    def begin(self) -> list[Any]:
+        """A call begins: objects whose attributes it may replace."""
+        containers: list[dict[Any, Any]] = [self.free_forms, self.given_from, *self.windows.values()]
+        for container in containers:
+            if container:
+                self.journal.keep_container(container)
+        return [self]
 
     @property
     def nbytes(self) -> int:
@@ -57,12 +80,19 @@ class KeyState:
         self.sealed = _pad(self.sealed, more, False)
         for number, state in self.windows.items():
             for name, default in self._defaults[number].items():
-                state[name] = _pad(state[name], more, default)
+                state[name] = self._padded(state[name], more, default)
         for number, (states, heads) in self.free_forms.items():
-            self.free_forms[number] = (_pad(states, more, None), _pad(heads, more, NEVER))
+            self.free_forms[number] = (self._padded(states, more, None), _pad(heads, more, NEVER))
         for number, start in self.given_from.items():
             if isinstance(start, np.ndarray):
                 self.given_from[number] = _pad(start, more, _lowest(start.dtype))
+
+    def _padded(self, column: Array, more: int, fill: Any) -> Array:
+        padded = _pad(column, more, fill)
+        if column.dtype == object:
+            # both hold the same objects: what user code does to one is taken back in the other, too
+            self.journal.undo_by(_copy_back, column, padded)
+        return padded
 
     def set_windows(
         self,
@@ -95,18 +125,43 @@ class KeyState:
         """Last values on each dimension, and last of all the row count, as they are now."""
         return (*(a[slots] for a in self.last), self.rows_seen[slots])
 
-    def note(self, runs: KeyRuns, dims: Sequence[Array]) -> None:
-        """Rows have passed: counts and last values move on."""
+    def note(self, runs: KeyRuns, dims: Sequence[Array], before: tuple[Array, ...]) -> None:
+        """Rows have passed: counts and last values move on from what `progress` said `before`."""
         heads, tails = runs.offsets[:-1], runs.offsets[1:] - 1
-        self.rows_seen[runs.slots] += runs.offsets[1:] - heads
-        for column, values in zip(self.last, dims):
+        self.journal.saw(self.rows_seen, runs.slots, before[-1])
+        self.rows_seen[runs.slots] = before[-1] + (runs.offsets[1:] - heads)
+        for column, values, old in zip(self.last, dims, before):
+            self.journal.saw(column, runs.slots, old)
             column[runs.slots] = values[tails]
 
+    def unseal(self, slots: Array) -> Array:
+        """Whether the next row of each key had to begin a new slice; from now on it need not."""
+        sealed = self.sealed[slots]
+        if sealed.any():
+            self.journal.saw(self.sealed, slots, sealed)
+            self.sealed[slots] = False
+        return sealed
+
     def window_state(self, number: int, slots: Array) -> dict[str, Array]:
+        """A copy of what a window knows of keys; objects of users are handed out themselves."""
         return {name: column[slots] for name, column in self.windows[number].items()}
+
+    def free_form(self, number: int, slots: Array) -> tuple[Array, Array]:
+        """Users' state and the first row held, of all keys; user code is about to see those of these slots."""
+        states, heads = self.free_forms[number]
+        self.journal.keep_user_objects(states, slots)
+        self.journal.keep(heads, slots)
+        return states, heads
+
+    def keep_user_objects(self, number: int, slots: Array) -> None:
+        """User code is about to see the state of these keys."""
+        for column in self.windows[number].values():
+            if column.dtype == object:
+                self.journal.keep_user_objects(column, slots)
 
     def store_window_state(self, number: int, slots: Array, state: dict[str, Array]) -> None:
         for name, column in self.windows[number].items():
+            self.journal.keep(column, slots)
             column[slots] = state[name]
 
     def open_from(
@@ -123,8 +178,9 @@ class KeyState:
         return needed
 
     def note_purged(self, slots: Array, times: Array, stops: Array) -> None:
-        np.maximum.at(self.purged_time, slots, times)
-        np.maximum.at(self.purged_pos, slots, stops)
+        for column, values in ((self.purged_time, times), (self.purged_pos, stops)):
+            self.journal.keep(column, slots)
+            np.maximum.at(column, slots, values)
 
     def admits(self, number: Array, slot: Array, start: Array) -> Array:
         """Whether a window is one that its query gives: all, or for a query added late those from a start on."""
@@ -145,7 +201,7 @@ class KeyState:
 
     def select(self, slots: Array) -> KeyState:
         """A copy of these slots' state, renumbered 0, 1, ..."""
-        part = KeyState(self._types[1:])
+        part = KeyState(self._types[1:], self.journal)
         part._defaults = self._defaults
         for name in KEY_COLUMNS:
             setattr(part, name, getattr(self, name)[slots])
@@ -159,16 +215,18 @@ class KeyState:
     def put(self, slots: Array, part: KeyState) -> None:
         """Write the state of `select` back to these slots."""
         self.grow(int(slots.max()) + 1 if len(slots) else 0)
-        for name in KEY_COLUMNS:
-            getattr(self, name)[slots] = getattr(part, name)
-        for mine, theirs in zip(self.last, part.last):
+        columns = [(getattr(self, name), getattr(part, name)) for name in KEY_COLUMNS]
+        for mine, theirs in (*columns, *zip(self.last, part.last)):
+            self.journal.keep(mine, slots)
             mine[slots] = theirs
         for number, state in part.windows.items():
             self.store_window_state(number, slots, state)
         for number, (states, heads) in part.free_forms.items():
-            self.free_forms[number][0][slots] = states
-            self.free_forms[number][1][slots] = heads
+            for mine, theirs in zip(self.free_forms[number], (states, heads)):
+                self.journal.keep(mine, slots)
+                mine[slots] = theirs
         for number, machine in part.machines.items():
+            self.journal.undo_by(self.machines[number].saved(slots))
             self.machines[number].put(slots, machine)
 
 
@@ -184,6 +242,10 @@ def _pad(column: Array, more: int, fill: Any) -> Array:
     tail = np.empty(more, column.dtype)
     tail[:] = fill
     return np.concatenate((column, tail))
+
+
+def _copy_back(column: Array, padded: Array) -> None:
+    column[:] = padded[: len(column)]
 
 
 def _lowest(dtype: np.dtype) -> Any:

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from panes.slicing.empty_limit import check_unchanged
 from panes.slicing.lane import NO_TIME, Query
 from panes.slicing.rows.due import Due, ending_in_union, infinity, pairs
 from panes.slicing.rows.key_state import KeyState
 from panes.slicing.rows.slice_table import SliceIndex, SliceTable
 from panes.slicing.window_set import WindowSet
 from panes.windows.base import ALWAYS, ROWS, TIME, LookBack, Measure
+from panes.windows.periodic import Periodic
 
 Array = np.ndarray
 #: Columns of floats are compared to as many digits as sizes are read with.
@@ -76,9 +78,13 @@ class LookBacks:
         """What the end of the stream makes due: time and columns reach infinity, it is a tick on rows if asked."""
         slots = table.slots()
         for one in self._all:
-            if one.d is not None:
+            if one.d == 0 and one.window.unchanged and len(slots):
+                top = one.window.ticks.containing(table.last[0].max())[1].max(initial=before)
+                lo, hi = np.full(len(slots), before), np.full(len(slots), top)
+                yield self._at_every_tick(table, one, slots, lo, hi, keys)
+            elif one.d is not None:
                 lo = np.full(len(slots), before) if one.d == 0 else keys.last[one.d][slots]
-                yield self._due(table, one, slots, lo, infinity(lo), keys)
+                yield self._after_news(table, one, slots, lo, infinity(lo), keys)
             if one.window.at_end and len(slots):
                 last = table.slot.searchsorted(slots, side="right") - 1
                 open_ = self._open(table, one, slots, last, keys)
@@ -96,6 +102,36 @@ class LookBacks:
         return np.flatnonzero(seen // one.window.passing == table.pos[first] // one.window.passing)
 
     def _due(self, table: SliceTable, one: _One, slots: Array, lo: Array, hi: Array, keys: KeyState) -> Due:
+        """Windows of ticks in (lo, hi] of each key."""
+        find = self._at_every_tick if one.window.unchanged else self._after_news
+        return find(table, one, slots, lo, hi, keys)
+
+    def _at_every_tick(self, table: SliceTable, one: _One, slots: Array, lo: Array, hi: Array, keys: KeyState) -> Due:
+        """Windows of all ticks in (lo, hi] of each key that come after its first row."""
+        assert one.d is not None
+        if not len(slots) or not len(table):
+            return Due.none()
+        places = table.first[one.d]
+        # the last row before `lo` and what it looks back to are held, so a later one is the first of all
+        lo = np.maximum(lo, places[table.slot.searchsorted(slots)])
+        open_ = np.flatnonzero(lo < hi)
+        slots, lo, hi = slots[open_], lo[open_], hi[open_]
+        if not len(slots):
+            return Due.none()
+        if isinstance(one.window.ticks, Periodic):
+            steps = (hi.astype(np.float64) - lo.astype(np.float64)) / one.window.ticks.slide
+            check_unchanged(steps.sum(), lo.min(), hi.max())
+        if one.d == 0:  # all keys have come equally far
+            _, _, end = one.ticks.ending(lo.min().item(), hi.max().item())
+        else:
+            _, _, end = ending_in_union(one.ticks, lo, hi)
+        group, pick = pairs(end, lo, hi)
+        slot = slots[group]
+        last = SliceIndex(table.slot, places).at_or_after(slot, end[pick]) - 1
+        shown = end[pick] if one.d == 0 else np.full(len(pick), NO_TIME)
+        return self._looking_back(table, one, slot, last, shown, keys)
+
+    def _after_news(self, table: SliceTable, one: _One, slots: Array, lo: Array, hi: Array, keys: KeyState) -> Due:
         """Windows of ticks in (lo, hi] of each key whose step holds a row."""
         if not len(slots) or not len(table):
             return Due.none()

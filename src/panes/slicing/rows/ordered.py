@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from panes.aggregates.base import Cells
+from panes.errors import QueryError
 from panes.slicing.lane import Agg, Query, Rows
+from panes.slicing.ranges import spread
 from panes.slicing.rows.changes import Changes
 from panes.slicing.rows.cutting import mark_cuts, plain
 from panes.slicing.rows.driven import DrivenWindows
@@ -26,8 +28,10 @@ from panes.slicing.rows.key_state import KeyState, horizons
 from panes.slicing.rows.look_back import LookBacks
 from panes.slicing.rows.range_fold import lower_ranges
 from panes.slicing.rows.reorder import stable_order
-from panes.slicing.rows.slice_table import SliceTable
+from panes.slicing.rows.shifting import can_take_out
+from panes.slicing.rows.slice_table import SliceIndex, SliceTable
 from panes.slicing.window_set import WindowSet
+from panes.state.journal import Journal, Replaced
 from panes.windows.base import (
     ALWAYS,
     NEVER,
@@ -45,6 +49,8 @@ from panes.windows.base import (
 from panes.windows.session import SessionScan
 
 Array = np.ndarray
+#: In order, slices are looked at for some to join when there are so many more, and half as many, than were left last.
+_CROWDED = 8
 
 
 @dataclass(frozen=True)
@@ -57,9 +63,39 @@ class Found:
     def __len__(self) -> int:
         return len(self.due)
 
+    @classmethod
+    def concat(cls, parts: Sequence[Found]) -> Found:
+        values = tuple(pa.concat_arrays(columns) for columns in zip(*(part.values for part in parts)))
+        return cls(Due.concat([part.due for part in parts]), values)
+
 
 class OrderedSlicer:
     """State of the row lane for rows already behind the watermark."""
+
+    replaced = Replaced(
+        "watermark",
+        "slices",
+        "rest",
+        "merges",
+        "combines",
+        "_crowded",
+        "_joins",
+        "updates",
+        "settled",
+        "counting",
+        "_after_purge",
+        "queries",
+        "sets",
+        "limits",
+        "driven",
+        "look_backs",
+        "slice_per_row",
+        "empty",
+        "changes",
+        "finder",
+        "_shown_by_time",
+        "_measures",
+    )
 
     def __init__(
         self,
@@ -69,6 +105,8 @@ class OrderedSlicer:
         *,
         store: str = "auto",
         emit_empty: bool = False,
+        in_order: bool = False,
+        journal: Journal | None = None,
     ) -> None:
         self.aggs = tuple(aggs)
         self._bounds = [a.bound for a in self.aggs]
@@ -79,13 +117,27 @@ class OrderedSlicer:
         self.emit_empty = emit_empty
         self.watermark = ALWAYS
         self.combines = 0
+        self.updates = 0  # how often slices that were there took more rows
+        self.merges = 0  # how many slices were joined to the one before
+        self._in_order = in_order
+        self._crowded = _CROWDED
         #: what machines cost: reduce calls before windows end and when they end, and the most slices of a window
         self.costs = {"reduce_before": 0, "reduce_at_end": 0, "buffered": 0}
+        #: where late rows may still come between others: what they would change is held, if it can be changed in place
+        self.settled: KeyState | None = None
         self._after_purge = 0  # slices left by the last purge
         self._nothing = Found(Due.none(), tuple(pa.nulls(0, a.bound.out_type) for a in self.aggs))
-        self.keys = KeyState(tuple(self.dimensions.values()))
+        self.keys = KeyState(tuple(self.dimensions.values()), journal)
         self.slices = self.no_slices()
+        #: each row that the last window of a policy may hold, as a slice of its own
+        self.rest = self.no_slices()
         self.set_queries(queries)
+
+    def begin(self) -> list[Any]:
+        """A call begins: objects whose attributes it may replace."""
+        if self.driven.machines:
+            self.keys.journal.keep_container(self.costs)
+        return [self, *self.keys.begin()]
 
     def set_queries(self, queries: Sequence[Query]) -> None:
         """Use these windows from now on; keeps the state of those that stay."""
@@ -102,9 +154,17 @@ class OrderedSlicer:
         self.look_backs = LookBacks(queries, tuple(self.dimensions))
         #: a window that starts "so much back" may start at any row, so every row is a slice of its own
         self.slice_per_row = bool(self.look_backs or self.driven.free_forms)
+        self._measures = {q.number: q.window.measure for q in queries}
         self._shown_by_time = {q.number for q in queries if q.window.context is ContextClass.SESSION}
         self.empty = EmptyWindows(queries) if self.emit_empty else None
         self.changes = Changes(queries)
+        free = not (self.driven or self.look_backs) and all(s.periodic for s in self.sets.values())
+        #: in order, slices in which no window to come begins can be joined, if it is known where windows begin
+        self._joins = self._in_order and free and {*self.sets} <= {ROWS, TIME}
+        only_rows = set(self.sets) == {ROWS} and len(self.sets) == 1 and not (self.driven or self.look_backs)
+        plain_rows = only_rows and not self.dimensions and not any(q.window.changes_only for q in queries)
+        #: the windows, if all count rows and late rows can be put among their slices
+        self.counting = self.sets[ROWS] if plain_rows and can_take_out(self.aggs) else None
         states: dict[int, dict[str, Any]] = {}
         for some in (self.driven.states(), self.changes.state, {} if self.empty is None else self.empty.state):
             for number, state in some.items():
@@ -134,29 +194,49 @@ class OrderedSlicer:
         if self.driven.machines:
             self.costs["reduce_before"] += len(rows) - len(new) + int(np.count_nonzero(~cut[runs.offsets[:-1]]))
         self.slices = self.slices.append(new)
-        self.keys.note(runs, values)
+        self._keep_rest(rows, runs, values)
+        self.keys.note(runs, values, before)
         by_rows = [
             *self.finder.by_rows(self.slices, runs.slots, before, self.keys),
             *self.look_backs.by_rows(self.slices, runs.slots, before, self.keys),
         ]
         found = self._found([*(self._of_closed(n, c) for n, c in complete), *by_rows], results)
         if len(self.slices) > 2 * self._after_purge + 64:
-            self._purge()
+            self.purge()
         return found
+
+    def _keep_rest(self, rows: Rows, runs: KeyRuns, values: tuple[Array, ...]) -> None:
+        """Rows that the end of the stream makes windows of, though they begin inside slices."""
+        needed = self.driven.needed_at_end(self.keys)
+        if needed is None:
+            return
+        place, _ = spread(
+            runs.offsets[:-1] + np.clip(needed[runs.slots] - runs.first_pos, 0, np.diff(runs.offsets)), runs.offsets[1:]
+        )
+        chosen, each = rows.take(place), np.arange(len(place) + 1)
+        dims = tuple(v[place] for v in values)
+        cells = tuple(a.bound.lift(chosen.inputs(a.inputs), each) for a in self.aggs)
+        slots = runs.slots.repeat(np.diff(runs.offsets))[place]
+        new = SliceTable(slots, runs.positions()[place], np.ones(len(place), np.int64), dims, dims, cells)
+        coming = np.full(len(self.keys), NEVER)
+        coming[runs.slots] = runs.first_pos
+        old = self.rest
+        self.rest = old.take((old.pos >= needed[old.slot]) & (old.pos < coming[old.slot])).append(new)
 
     def _open_slices(self, slots: Array) -> Array:
         """Whether the last slice of each key may go on: it is held, and no window came that cuts after it."""
         if not len(self.slices):
             return np.zeros(len(slots), bool)
         at = self.slices.slot.searchsorted(slots, side="right") - 1
-        held = (at >= 0) & (self.slices.slot[at] == slots) & ~self.keys.sealed[slots]
-        self.keys.sealed[slots] = False
-        return held
+        return (at >= 0) & (self.slices.slot[at] == slots) & ~self.keys.unseal(slots)
 
     def _of_closed(self, number: int, closed: Closed) -> Due:
         if not len(closed):
             return Due.none()
         due = Due.of_closed(number, closed, number in self._shown_by_time)
+        if closed.upto is not None:  # on a column: from the value of the first row on
+            first = SliceIndex(self.slices.slot, self.slices.pos).at_or_after(closed.slots, closed.start_pos)
+            due = replace(due, lo=self.slices.first[self._dimension(self._measures[number])][first], hi=closed.upto)
         if number not in self.keys.given_from:
             return due
         return due.take(np.flatnonzero(self.keys.admits(due.number, due.slot, due.start)))
@@ -234,6 +314,7 @@ class OrderedSlicer:
         if not joined.any():
             return new
         slots = runs.slots[joined]
+        self.updates += len(slots)
         last = self.slices.slot.searchsorted(slots, side="right") - 1
         head = new.slot.searchsorted(slots)
         old = self.slices.take(last)
@@ -271,7 +352,7 @@ class OrderedSlicer:
         due += [self._of_closed(n, c) for n, c in self.driven.advance(watermark, self.keys)]
         found = self._found(due, results)
         self.watermark = watermark
-        self._purge()
+        self.purge()
         return found
 
     def finish(self) -> Found:
@@ -282,17 +363,25 @@ class OrderedSlicer:
         ]
         if self.empty is not None:
             due.append(self.empty.between(due, self.slices, self.watermark, NEVER, self.keys))
-        due += [self._of_closed(n, c) for n, c in self.driven.finish(self.keys)]
-        return self._found(due)
+        from_rows = {n for n, _ in self.driven.machines if self.keys.machines[n].ends_in_rows}
+        complete = self.driven.finish(self.keys)
+        due += [self._of_closed(n, c) for n, c in complete if n not in from_rows]
+        last = [self._of_closed(n, c) for n, c in complete if n in from_rows]
+        found = [f for f in (self._found(due), self._found(last, table=self.rest)) if len(f)]
+        return found[0] if len(found) == 1 else Found.concat(found) if found else self._nothing
 
-    def _found(self, parts: Sequence[Due], results: bool = True) -> Found:
+    def _found(self, parts: Sequence[Due], results: bool = True, *, table: SliceTable | None = None) -> Found:
+        """Windows with their results, made of the slices of `table`."""
+        table = self.slices if table is None else table
         due = Due.concat(parts)
         if not len(due):
             return self._nothing
-        due = self.changes.among(due.located(self.slices), self.keys)
+        due = self.changes.among(due.located(table), self.keys)
         if not len(due):
             return self._nothing
         if self.driven.machines:
+            if table is self.slices:
+                self._check_declared(due)
             held = due.i1 - due.i0
             if len(self.driven.machines) < len(self.queries):
                 held = held[np.isin(due.number, [number for number, _ in self.driven.machines])]
@@ -300,14 +389,46 @@ class OrderedSlicer:
             self.costs["buffered"] = max(self.costs["buffered"], int(held.max(initial=0)))
         if not results:
             return Found(due, ())
-        values, combines = lower_ranges(self._bounds, self.slices.cells, due.i0, due.i1, store=self.store)
+        values, combines = lower_ranges(self._bounds, table.cells, due.i0, due.i1, store=self.store)
         self.combines += combines
         return Found(due, values)
 
-    def _purge(self) -> None:
+    def _check_declared(self, due: Due) -> None:
+        """Windows begin where their policies have said that they would; slices know nothing of rows in between."""
+        for number, machine in self.driven.machines:
+            said = self.keys.machines[number].declares
+            if said is None:
+                continue
+            mine = np.flatnonzero((due.number == number) & (due.i1 > due.i0))
+            wrong = mine[self.slices.pos[due.i0[mine]] != due.start_pos[mine]]
+            if len(wrong):
+                name = f"{machine.where}: " if machine.where else ""
+                raise QueryError(
+                    f"{name}{said}: a window begins at row {due.start_pos[wrong[0]]} of its key, which is no border by "
+                    "next_trigger and lower_border; they must say what notify does, or scale must be None"
+                )
+
+    def with_row(self, slices: SliceTable, slot: int, position: int, last_time: int) -> Found:
+        """A late row is in these slices, at this position of its key; returns the windows that it changed."""
+        assert self.counting is not None
+        self.slices = slices
+        for column in (self.keys.rows_seen, self.keys.last[0]):
+            self.keys.journal.keep(column, slice(slot, slot + 1))
+        self.keys.rows_seen[slot] += 1
+        self.keys.last[0][slot] = last_time
+        after, now = np.array([position]), self.keys.rows_seen[slot : slot + 1]
+        return self._found([self.finder.on_positions(slices, self.counting, np.array([slot]), after, now, self.keys)])
+
+    def purge(self, *, done: bool = False) -> None:
+        """Forget slices that no window can need; `done`: those that only late rows would look at, too."""
         table = self.slices
         if not len(table):
             return
+        rows_seen = self.keys.rows_seen
+        if self.settled is not None and self.counting is not None and not done:
+            rows_seen = np.zeros(len(self.keys), np.int64)
+            known = min(len(self.settled), len(rows_seen))
+            rows_seen[:known] = self.settled.rows_seen[:known]
         keep = np.zeros(len(table), bool)
         for measure, windows in self.sets.items():
             if measure == TIME:
@@ -317,7 +438,7 @@ class OrderedSlicer:
                 progress = since(self.watermark, first_times(self.keys, dimension))
                 keep |= table.last[dimension] >= horizons(windows, progress)[table.slot]
             elif measure == ROWS:
-                keep |= table.stop > horizons(windows, self.keys.rows_seen)[table.slot]
+                keep |= table.stop > horizons(windows, rows_seen)[table.slot]
             else:
                 dimension = self._dimension(measure)
                 horizon = horizons(windows, self.keys.last[dimension])
@@ -330,7 +451,42 @@ class OrderedSlicer:
             gone = ~keep
             self.keys.note_purged(table.slot[gone], table.last[0][gone], table.stop[gone])
             self.slices = table.take(keep)
+        if self._joins and len(self.slices) > self._crowded:
+            self._join()
+            self._crowded = _CROWDED + len(self.slices) + (len(self.slices) >> 1)
         self._after_purge = len(self.slices)
+
+    def tidy(self) -> None:
+        """Hold only what is needed, whenever that was looked at last."""
+        self.purge()
+        if self._joins:
+            self._join()
+
+    def _join(self) -> None:
+        """Join slices of a key where no window begins that is still to end."""
+        table = self.slices
+        slot, starts = table.slot[1:], np.ones(len(table), bool)
+        starts[1:] = slot != table.slot[:-1]
+        for measure, windows in self.sets.items():
+            if measure == ROWS:
+                starts[1:] |= windows.start_between(table.stop[:-1] - 1, table.pos[1:], self.keys.rows_seen[slot])
+            else:
+                # where event time has not been, windows are still to end as well as to begin
+                starts[1:] |= table.first[0][1:] > self.watermark
+                starts[1:] |= windows.start_between(table.last[0][:-1], table.first[0][1:], self.watermark)
+        if starts.all():
+            return
+        first = starts.nonzero()[0]
+        offsets = np.append(first, len(table))
+        self.merges += len(table) - len(first)
+        self.slices = SliceTable(
+            table.slot[first],
+            table.pos[first],
+            np.add.reduceat(table.rows, first),
+            tuple(d[first] for d in table.first),
+            tuple(d[offsets[1:] - 1] for d in table.last),
+            tuple(a.bound.fold(cells, offsets) for a, cells in zip(self.aggs, table.cells)),
+        )
 
     def next_due(self, watermark: int) -> int:
         """No window on event time is due before the watermark reaches this; ALWAYS if any row may close one."""
@@ -383,21 +539,17 @@ class OrderedSlicer:
     @property
     def nbytes(self) -> int:
         """Bytes of slices and of what is known of keys."""
-        return self.slices.nbytes + self.keys.nbytes
+        return self.slices.nbytes + self.rest.nbytes + self.keys.nbytes
 
     def select(self, slots: Array) -> OrderedSlicer:
         """A copy of the state of these keys, renumbered 0, 1, ... (slots not seen yet are empty there)."""
         other = copy(self)  # windows and aggregates are shared, state is not
         self.keys.grow(int(slots.max()) + 1 if len(slots) else 0)
         other.keys = self.keys.select(slots)
-        place = np.searchsorted(slots, self.slices.slot)
-        chosen = np.isin(self.slices.slot, slots)
-        other.slices = self.slices.take(chosen).with_slots(place[chosen])
+        other.slices, other.rest = self.slices.of_slots(slots), self.rest.of_slots(slots)
         return other
 
     def put(self, slots: Array, part: OrderedSlicer) -> None:
         """Put the state of `select` (possibly moved on) in the place of these keys' state."""
         self.keys.put(slots, part.keys)
-        others = self.slices.take(~np.isin(self.slices.slot, slots))
-        both = SliceTable.concat([others, part.slices.with_slots(slots[part.slices.slot])])
-        self.slices = both.take(np.argsort(both.slot, kind="stable"))
+        self.slices, self.rest = self.slices.put(slots, part.slices), self.rest.put(slots, part.rest)

@@ -12,6 +12,7 @@ import numpy as np
 
 from panes.aggregates.base import Column
 from panes.slicing.lane import Rows
+from panes.state.journal import Replaced
 
 Array = np.ndarray
 
@@ -27,6 +28,8 @@ class ReorderBuffer:
 
     Rows of equal time are in order of arrival within a run, and those of an earlier run came earlier.
     """
+
+    replaced = Replaced("runs")
 
     def __init__(self) -> None:
         self.runs: list[Rows] = []

@@ -18,10 +18,12 @@ import pyarrow as pa
 from panes.errors import QueryError
 from panes.slicing.lane import Agg, Query, Results, Rows
 from panes.slicing.rows.due import Due
-from panes.slicing.rows.given import Given, diff
+from panes.slicing.rows.given import Given, again, diff
 from panes.slicing.rows.measures import BACK, NULL, OUT_OF_RANGE, REASONS, broken
 from panes.slicing.rows.ordered import Found, OrderedSlicer
 from panes.slicing.rows.reorder import ReorderBuffer, in_time_order
+from panes.slicing.rows.shifting import Shift, edge_changes
+from panes.state.journal import Journal, Replaced
 from panes.windows.base import ALWAYS, NEVER
 from panes.windows.session import SessionScan
 
@@ -34,6 +36,8 @@ _NO_NUMBERS = np.empty(0, np.int64)
 class RowLane:
     """Windows of every kind, one set of slices per key."""
 
+    replaced = Replaced("log", "rejected", "last_time", "_news", "splits", "merges", "moves")
+
     def __init__(
         self,
         queries: Sequence[Query],
@@ -43,19 +47,39 @@ class RowLane:
         dimensions: Mapping[str, np.dtype],
         store: str = "auto",
         emit_empty: bool = False,
+        in_order: bool = False,
+        journal: Journal | None = None,
     ) -> None:
         self.lateness = lateness
+        self._journal = journal or Journal()
         self.buffer = ReorderBuffer()
-        self.live = OrderedSlicer(queries, aggs, dimensions, store=store, emit_empty=emit_empty)
+        self.live = OrderedSlicer(
+            queries, aggs, dimensions, store=store, emit_empty=emit_empty, in_order=in_order, journal=self._journal
+        )
         self.base = self.live if lateness is None else self.live.select(np.arange(0))
+        if lateness is not None:
+            self.live.settled = self.base.keys
         self.log: list[Rows] = []
-        self.given = Given()
+        self.given = Given(self._journal)
         self._news = 0  # rows and results since the base moved
+        #: what late rows did to slices: how many were cut in two, became part of another, or took or gave a row
+        self.splits = self.merges = self.moves = 0
         self.last_time = ALWAYS
         ordered = any(f.name.endswith("seq") for a in aggs for f in a.bound.fields)
-        self._numbered = ordered or bool(dimensions) or lateness is not None  # somebody looks at arrival numbers
+        self.numbered = ordered or bool(dimensions) or lateness is not None  # somebody looks at arrival numbers
         #: rows that broke the rule of a measure, with the reason; the operator collects them
         self.rejected: list[tuple[Array, str]] = []
+
+    def begin(self) -> list[Any]:
+        """A call begins: objects whose attributes it may replace."""
+        for entries in (self.log, self.rejected, self.buffer.runs):
+            self._journal.keep_container(entries)
+        return [self, self.buffer, *(each for slicer in self.slicers() for each in slicer.begin())]
+
+    @property
+    def calm_until(self) -> int:
+        """As in the partial lane; here any row may complete a window."""
+        return ALWAYS
 
     @property
     def queries(self) -> tuple[Query, ...]:
@@ -65,7 +89,7 @@ class RowLane:
         """Take rows that are not late."""
         if len(rows):
             self.last_time = max(self.last_time, rows.bounds()[1])
-            self.buffer.add(rows if self._numbered else replace(rows, seq=_NO_NUMBERS))
+            self.buffer.add(rows if self.numbered else replace(rows, seq=_NO_NUMBERS))
 
     def advance(self, watermark: int) -> Results:
         """Event time has reached `watermark`: everything now due."""
@@ -117,13 +141,35 @@ class RowLane:
         part = self.base.select(mine)
         if self._breaks_measure(rows, at, part):
             return first_results([])
+        first = int(part.keys.rows_seen[0])
+        shifted = self._shifted(slot, rows, at, first)
+        if shifted is None:
+            local = rows if rows.slots is None else _renumbered(rows)
+            found = [part.take(local), part.advance(watermark)]
+            edges = self.live.slices.pos[self.live.slices.slot == slot], part.slices.pos
+            self.live.put(mine, part)
+            results = diff(self.given, slot, first + at, found, self.live.aggs)
+            splits, merges, moves = edge_changes(*edges, first + at, first + len(rows) - 1)
+            self.splits, self.merges, self.moves = self.splits + splits, self.merges + merges, self.moves + moves
+        else:
+            results = shifted
         self.last_time = max(self.last_time, int(row.times[0]))
         self.log.append(row)
-        position = int(part.keys.rows_seen[0]) + at
-        local = rows if rows.slots is None else _renumbered(rows)
-        found = [part.take(local), part.advance(watermark)]
-        self.live.put(mine, part)
-        return diff(self.given, slot, position, found, self.live.aggs)
+        return results
+
+    def _shifted(self, slot: int, rows: Rows, at: int, first: int) -> Results | None:
+        """The correction where slices need only pass rows on to each other; None if the key must be replayed."""
+        live = self.live
+        if live.counting is None or (slot < len(live.keys) and live.keys.sealed[slot]):
+            return None
+        live.keys.grow(slot + 1)
+        shift = Shift(live.slices, slot, rows, at, first)
+        if not shift.holds(live.counting):
+            return None
+        slices, moves = shift.slices(live.counting, live.aggs)
+        found = live.with_row(slices, slot, shift.position, int(rows.times[-1]))
+        self.moves += moves
+        return again(self.given, slot, found)
 
     def _breaks_measure(self, rows: Rows, at: int, part: OrderedSlicer) -> bool:
         """Whether the row `at` is turned away; of several reasons, one per measure, the first of `REASONS` counts."""
@@ -175,6 +221,8 @@ class RowLane:
                 "begun, since nobody knows the gaps of the rows that came before; start a new query with it"
             )
         self._move_base()  # where it is decides which windows the new query can give
+        self.live.purge(done=True)
+        self.live.tidy()
         for slicer in self.slicers():
             slicer.set_queries((*slicer.queries, query))
             slicer.start_giving(query, self.last_time)
@@ -197,12 +245,16 @@ class RowLane:
         return {q.label: running[q.number].plan for q in self.queries if q.number in running}
 
     def metrics(self) -> dict[str, Any]:
+        self.live.tidy()
         size = sum(s.nbytes for s in self.slicers()) + sum(r.nbytes for r in (*self.log, *self.buffer.runs))
         return {
             "slices": len(self.live.slices),
             "rows_waiting": len(self.buffer),
             "rows_kept": sum(len(r) for r in self.log),
             "combines": self.live.combines,
+            "splits": self.splits,
+            "merges": self.merges + self.live.merges,
+            "updates": self.live.updates + self.moves,
             "bytes": size,
             "bytes_filled": size,
             "store": self.live.store,

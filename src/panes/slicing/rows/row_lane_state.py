@@ -1,12 +1,11 @@
 """The state of the row lane as Arrow tables, whole or for some keys, and back.
 
 Only objects that users' own Python code made (state of user-defined windows) are pickled, in columns whose
-name ends in PICKLED, so that a reader can see that they are there.
+name ends in PICKLED, so that a reader can see that they are there. They are read only for windows that are such.
 """
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +14,7 @@ import pyarrow as pa
 
 from panes.aggregates.codec import cells_from_arrow, cells_to_arrow
 from panes.aggregates.columns import arrow_from_values, column_from_arrow
+from panes.aggregates.types import plain
 from panes.slicing.lane import Rows
 from panes.slicing.rows.given import Record
 from panes.slicing.rows.key_state import KEY_COLUMNS, KeyState
@@ -22,9 +22,13 @@ from panes.slicing.rows.ordered import OrderedSlicer
 from panes.slicing.rows.reorder import concat_rows
 from panes.slicing.rows.row_lane import RowLane
 from panes.slicing.rows.slice_table import SliceTable
+from panes.state import pickles
+from panes.state.checked import demand, numbers, one_row, read_table, within
+from panes.state.pickles import PICKLED
+from panes.windows.base import NEVER, Discretizer
 
 Array = np.ndarray
-PICKLED = ".pickled"
+_GIVEN = ("slot", "number", "start", "end", "lo", "hi", "revision", "start_pos", "stop_pos", "void")
 
 
 def dump(lane: RowLane, slots: Array) -> dict[str, pa.Table]:
@@ -42,8 +46,10 @@ def dump(lane: RowLane, slots: Array) -> dict[str, pa.Table]:
     }
     for name, slicer in zip(("live", "base"), lane.slicers()):
         part = slicer.select(slots)
-        tables[f"{name}.keys"] = _keys_table(part.keys, slots)
-        tables[f"{name}.slices"] = _slices_table(part, slots)
+        tables[f"{name}.keys"] = _keys_table(part.keys, slots, _packed_of(part))
+        tables[f"{name}.slices"] = _slices_table(part, part.slices, slots)
+        if len(part.rest):
+            tables[f"{name}.rest"] = _slices_table(part, part.rest, slots)
         for number, machine in slicer.keys.machines.items():
             dumped = machine.dump(slots)
             tables.update({f"{name}.machine.{number}.{what}": table for what, table in dumped.items()})
@@ -56,62 +62,107 @@ def dump(lane: RowLane, slots: Array) -> dict[str, pa.Table]:
     return tables
 
 
-def load(lane: RowLane, tables: Mapping[str, pa.Table], slot_map: Array) -> None:
-    """Add a dump to a lane; `slot_map[slot in the dump]` is the slot here."""
-    facts = tables["facts"].to_pylist()[0]
+def load(
+    lane: RowLane, tables: Mapping[str, pa.Table], slot_map: Any, *, keyed: bool, columns: Mapping[str, pa.DataType]
+) -> None:
+    """Add a dump to a lane; `slot_map[slot in the dump]` is the slot here. `columns`: of rows, and their types."""
+    facts = one_row(read_table(tables, "facts"), "facts")
+    known = {q.number for q in lane.queries}
     for name, slicer in zip(("live", "base"), lane.slicers()):
-        slicer.watermark = facts[name]
+        slicer.watermark = int(facts[name])
         key = "given_from" if name == "live" else "base_given_from"
-        slicer.keys.given_from.update({int(e["number"]): e["start"] for e in facts[key]})
-        if f"{name}.keys" in tables:
-            _load_slicer(slicer, tables[f"{name}.keys"], tables[f"{name}.slices"], slot_map)
+        slicer.keys.given_from.update({int(e["number"]): int(e["start"]) for e in facts[key]})
+        demand(known.issuperset(slicer.keys.given_from), "a window that is not there is given from somewhere on")
+        slots = _load_slicer(slicer, read_table(tables, f"{name}.keys"), slot_map)
+        slicer.slices = _with_slices(slicer, slicer.slices, read_table(tables, f"{name}.slices"), slots, slot_map)
+        if f"{name}.rest" in tables:
+            slicer.rest = _with_slices(slicer, slicer.rest, tables[f"{name}.rest"], slots, slot_map)
         for number, machine in slicer.keys.machines.items():
             prefix = f"{name}.machine.{number}."
             machine.load({n[len(prefix) :]: t for n, t in tables.items() if n.startswith(prefix)}, slot_map)
-    lane.last_time = max(lane.last_time, facts["last_time"])
+        _check_positions(slicer, slots)
+        _check_rest(slicer, slots)
+    lane.last_time = max(lane.last_time, int(facts["last_time"]))
     if "waiting" in tables:
-        lane.buffer.add(_rows_from(tables["waiting"], slot_map))
+        waiting = _rows_from(lane, tables["waiting"], slot_map, keyed, columns)
+        _check_after(waiting, lane.live.keys)
+        lane.buffer.add(waiting)
     if "log" in tables:
-        lane.log.append(_rows_from(tables["log"], slot_map))
+        demand(lane.lateness is not None, "rows are kept for corrections that can't come")
+        log = _rows_from(lane, tables["log"], slot_map, keyed, columns)
+        _check_after(log, lane.base.keys)
+        lane.log.append(log)
     if "given" in tables:
-        for row in tables["given"].to_pylist():
-            identity = (row["number"], row["start"], row["end"], row["lo"], row["hi"])
-            record = Record(row["revision"], row["start_pos"], row["stop_pos"], row["void"])
-            lane.given.by_slot.setdefault(int(slot_map[row["slot"]]), {})[identity] = record
+        _load_given(lane, tables["given"], slot_map)
+
+
+def _check_after(rows: Rows, keys: KeyState) -> None:
+    """Rows that are still to be taken come after those that were."""
+    slots = np.zeros(len(rows), np.int64) if rows.slots is None else rows.slots
+    known = slots < len(keys)
+    demand((rows.times[known] >= keys.last[0][slots[known]]).all(), "rows that wait come before those that were taken")
+
+
+def _load_given(lane: RowLane, given: pa.Table, slot_map: Any) -> None:
+    demand(set(given.column_names) == set(_GIVEN), "what was given has other columns")
+    for name in ("slot", "number", "start", "end", "revision", "start_pos", "stop_pos"):
+        if given.num_rows:
+            numbers(given, name)
+    if given.num_rows:
+        numbers(given, "revision", low=0, high=2**31 - 2)
+    for row in given.to_pylist():
+        identity = (row["number"], row["start"], row["end"], row["lo"], row["hi"])
+        demand(type(row["void"]) is bool, "a window is neither void nor not")
+        demand(all(isinstance(bound, int | float) for bound in identity), "a window that was given has no bounds")
+        record = Record(row["revision"], row["start_pos"], row["stop_pos"], row["void"])
+        lane.given.by_slot.setdefault(int(slot_map[row["slot"]]), {})[identity] = record
 
 
 def _scalar_starts(keys: KeyState) -> list[dict[str, Any]]:
     return [{"number": n, "start": s} for n, s in keys.given_from.items() if not isinstance(s, np.ndarray)]
 
 
-def _keys_table(keys: KeyState, slots: Array) -> pa.Table:
+def _keys_table(keys: KeyState, slots: Array, packed_of: Mapping[int, tuple[str, ...]]) -> pa.Table:
     columns: dict[str, Any] = {"slot": slots, **{name: getattr(keys, name) for name in KEY_COLUMNS}}
     columns.update({f"last.{d}": values for d, values in enumerate(keys.last)})
     columns.update({f"from.{n}": s for n, s in keys.given_from.items() if isinstance(s, np.ndarray)})
+    packed = set()
     for number, state in keys.windows.items():
         columns.update({f"window.{number}.{name}": values for name, values in state.items()})
+        packed |= {f"window.{number}.{name}" for name in packed_of.get(number, ())}
     for number, (states, heads) in keys.free_forms.items():
         columns[f"free.{number}.state"] = states
         columns[f"free.{number}.head"] = heads
-    return pa.table(dict(_arrow(name, values) for name, values in columns.items()))
+    return pa.table(dict(_arrow(name, values, packed=name in packed) for name, values in columns.items()))
 
 
-def _arrow(name: str, values: Array) -> tuple[str, pa.Array]:
+def _packed_of(slicer: OrderedSlicer) -> dict[int, tuple[str, ...]]:
+    """Columns of the windows' state that hold bytes, by number."""
+    return {q.number: q.window.packed for q in slicer.queries if isinstance(q.window, Discretizer)}
+
+
+def _arrow(name: str, values: Array, *, packed: bool = False) -> tuple[str, pa.Array]:
+    if packed:
+        return name, pa.array(values.tolist(), pa.binary())
     if values.dtype == object:
-        return name + PICKLED, pa.array([pickle.dumps(v) for v in values], pa.binary())
+        return name + PICKLED, pa.array([pickles.dumps(v) for v in values], pa.binary())
     return name, pa.array(values)
 
 
-def _numpy(table: pa.Table, name: str) -> Array:
-    if name + PICKLED in table.column_names:
-        out = np.empty(table.num_rows, object)
-        out[:] = [pickle.loads(v) for v in table[name + PICKLED].to_pylist()]
-        return out
-    return np.array(table[name].to_numpy(zero_copy_only=False))
+def _numpy(keys: pa.Table, name: str, kind: np.dtype, *, packed: bool = False) -> Array:
+    """A column of this type: objects are pickled, unless they are packed, and nothing else is."""
+    if kind.kind != "O":
+        return numbers(keys, name, pa.from_numpy_dtype(kind))
+    if not packed:
+        name += PICKLED
+    column = read_table({"keys": keys.select([name])} if name in keys.column_names else {}, "keys", {name: pa.binary()})
+    values = column[name].to_pylist()
+    out = np.empty(len(values), object)
+    out[:] = values if packed else [pickles.loads(v, "the state of a window of your own") for v in values]
+    return out
 
 
-def _slices_table(part: OrderedSlicer, slots: Array) -> pa.Table:
-    table = part.slices
+def _slices_table(part: OrderedSlicer, table: SliceTable, slots: Array) -> pa.Table:
     columns: dict[str, Any] = {"slot": slots[table.slot], "pos": table.pos, "rows": table.rows}
     for d, (first, last) in enumerate(zip(table.first, table.last, strict=True)):
         columns[f"first.{d}"], columns[f"last.{d}"] = first, last
@@ -120,46 +171,145 @@ def _slices_table(part: OrderedSlicer, slots: Array) -> pa.Table:
     return pa.table(columns)
 
 
-def _load_slicer(slicer: OrderedSlicer, keys: pa.Table, slices: pa.Table, slot_map: Array) -> None:
-    slots = slot_map[keys["slot"].to_numpy()]
+def _load_slicer(slicer: OrderedSlicer, keys: pa.Table, slot_map: Any) -> Array:
+    """The state of keys; returns the slots of the keys here."""
+    slots = slot_map[numbers(keys, "slot")]
+    demand(len(np.unique(slots)) == len(slots), "the state of one key is there twice")
+    _check_columns(slicer, keys)
     if not len(slots):
-        return
+        return slots
     slicer.keys.grow(int(slots.max()) + 1)
     for name in KEY_COLUMNS:
-        getattr(slicer.keys, name)[slots] = _numpy(keys, name)
+        column = getattr(slicer.keys, name)
+        column[slots] = _numpy(keys, name, column.dtype)
     for d, column in enumerate(slicer.keys.last):
-        column[slots] = keys[f"last.{d}"].to_numpy()
+        column[slots] = _numpy(keys, f"last.{d}", column.dtype)
     for name in keys.column_names:
         if name.startswith("from."):
             number = int(name.split(".")[1])
-            values = keys[name].to_numpy()
+            values = numbers(keys, name, keys.schema.field(name).type)
+            demand(values.dtype in (np.dtype(np.int64), np.dtype(np.float64)), "a window begins at what is no number")
             known = slicer.keys.given_from.get(number)
             if not isinstance(known, np.ndarray):
                 known = np.zeros(len(slicer.keys), values.dtype)
             known[slots] = values
             slicer.keys.given_from[number] = known
+    packed = _packed_of(slicer)
     for number, state in slicer.keys.windows.items():
         for name, column in state.items():
-            column[slots] = _numpy(keys, f"window.{number}.{name}")
+            is_packed = name in packed.get(number, ())
+            column[slots] = _numpy(keys, f"window.{number}.{name}", column.dtype, packed=is_packed)
     for number, (states, heads) in slicer.keys.free_forms.items():
-        states[slots] = _numpy(keys, f"free.{number}.state")
-        heads[slots] = _numpy(keys, f"free.{number}.head")
-    dims = range(len(slicer.keys.last))
+        states[slots] = _numpy(keys, f"free.{number}.state", states.dtype)
+        heads[slots] = _numpy(keys, f"free.{number}.head", heads.dtype)
+    return slots
+
+
+def _with_slices(slicer: OrderedSlicer, known: SliceTable, slices: pa.Table, slots: Array, slot_map: Any) -> SliceTable:
+    """Slices that are known, and those of a dump."""
+    if not len(slots):
+        demand(not slices.num_rows, "there are slices of no key")
+        return known
+    types = [column.dtype for column in slicer.keys.last]
     cells = []
     for i, agg in enumerate(slicer.aggs):
         prefix = f"agg.{i}."
         arrays = {n[len(prefix) :]: slices[n] for n in slices.column_names if n.startswith(prefix)}
         cells.append(cells_from_arrow(agg.bound, arrays))
     loaded = SliceTable(
-        slot_map[slices["slot"].to_numpy()],
-        slices["pos"].to_numpy(),
-        slices["rows"].to_numpy(),
-        tuple(slices[f"first.{d}"].to_numpy() for d in dims),
-        tuple(slices[f"last.{d}"].to_numpy() for d in dims),
+        slot_map[numbers(slices, "slot")],
+        numbers(slices, "pos", low=0),
+        numbers(slices, "rows", low=1),
+        tuple(_numpy(slices, f"first.{d}", kind) for d, kind in enumerate(types)),
+        tuple(_numpy(slices, f"last.{d}", kind) for d, kind in enumerate(types)),
         tuple(cells),
     )
-    both = SliceTable.concat([slicer.slices, loaded])
-    slicer.slices = both.take(np.lexsort((both.pos, both.slot)))
+    demand(np.isin(loaded.slot, slots).all(), "there are slices of a key of which nothing else is known")
+    both = SliceTable.concat([known, loaded])
+    return both.take(np.lexsort((both.pos, both.slot)))
+
+
+def _check_columns(slicer: OrderedSlicer, keys: pa.Table) -> None:
+    """Refuse columns that this query has no use for: among them all that say that they are pickled, and need not be."""
+    packed, state = _packed_of(slicer), slicer.keys
+    known = {"slot", *KEY_COLUMNS, *(f"last.{d}" for d in range(len(state.last)))}
+    known |= {f"from.{q.number}" for q in slicer.queries}
+    for number, columns in state.windows.items():
+        for name, column in columns.items():
+            pickled = column.dtype == object and name not in packed.get(number, ())
+            known.add(f"window.{number}.{name}" + (PICKLED if pickled else ""))
+    known |= {f"free.{n}.{what}" for n in state.free_forms for what in ("state" + PICKLED, "head")}
+    odd = sorted(set(keys.column_names) - known)
+    demand(not odd, f"this query keeps nothing called {odd[:1]} of its keys; what is pickled there is not read")
+
+
+def _check_positions(slicer: OrderedSlicer, slots: Array) -> None:
+    """Slices of a key follow each other up to its last row, and windows begin among them."""
+    if not len(slots):
+        return
+    keys, slices = slicer.keys, slicer.slices
+    seen = keys.rows_seen[slots]
+    within(seen, "the number of rows of a key", low=0, high=NEVER)
+    mine = np.isin(slices.slot, slots)
+    slot, pos, stop = slices.slot[mine], slices.pos[mine], slices.stop[mine]
+    same = slot[1:] == slot[:-1]
+    demand((pos[1:] >= stop[:-1])[same].all(), "slices of a key lie on each other")
+    lasts = np.append(~same, True)[: len(slot)]
+    within(stop[lasts], "a slice", high=keys.rows_seen[slot[lasts]])
+    for d, (first, last) in enumerate(zip(slices.first, slices.last)):
+        first, last = first[mine], last[mine]
+        demand((first <= last).all(), "a slice ends before it begins")
+        demand((first[1:] >= last[:-1])[same].all(), f"slices are out of order on measure {d}")
+    held = np.full(len(keys), NEVER)
+    firsts = np.append(True, ~same)[: len(slot)]
+    held[slot[firsts]] = pos[firsts]
+    held = np.minimum(held[slots], seen)
+    for query in slicer.queries:
+        if not isinstance(query.window, Discretizer):
+            continue
+        state = {name: column[slots] for name, column in keys.windows[query.number].items()}
+        _check_open(query.window.open_from(state), held, seen)
+        for name in ("seen", "others"):
+            if name in state:
+                within(state[name], f"{name!r} of a window", low=0, high=seen)
+        for name in query.window.packed:
+            for i, data in enumerate(state[name]):
+                pairs = np.frombuffer(data or b"", np.int64).reshape(-1, 2)
+                within(pairs[:, 0], "an open window", low=held[i], high=max(seen[i] - 1, 0))
+                others = state["others"][i] if "others" in state else len(pairs)
+                demand(others == len(pairs), "more windows are open than are known, or fewer")
+    for _, heads in keys.free_forms.values():
+        _check_open(heads[slots], held, seen)
+    for machine in keys.machines.values():
+        _check_open(machine.needed(len(keys))[slots], held, seen)
+        reached = machine.reached(len(keys))[slots]
+        demand((reached[reached != NEVER] == seen[reached != NEVER]).all(), "a policy has seen other rows than its key")
+
+
+def _check_rest(slicer: OrderedSlicer, slots: Array) -> None:
+    """Rows that the last window of a policy may hold are all there, one by one."""
+    keys, rest = slicer.keys, slicer.rest
+    needed = slicer.driven.needed_at_end(keys)
+    if needed is None:
+        demand(not len(rest), "rows are kept for a last window that no policy has")
+        return
+    mine = np.isin(rest.slot, slots)
+    slot, pos = rest.slot[mine], rest.pos[mine]
+    same = slot[1:] == slot[:-1]
+    demand((rest.rows[mine] == 1).all(), "a row of the last window is no single one")
+    demand((np.diff(pos) == 1)[same].all(), "rows of the last window don't follow each other")
+    lasts = np.append(~same, True)[: len(slot)]
+    demand((pos[lasts] == keys.rows_seen[slot[lasts]] - 1).all(), "the last window does not go up to the last row")
+    firsts = np.append(True, ~same)[: len(slot)]
+    held = keys.rows_seen.copy()
+    held[slot[firsts]] = pos[firsts]
+    demand((held[slots] <= needed[slots]).all(), "rows that the last window may hold are missing")
+
+
+def _check_open(begins: Array, held: Array, seen: Array) -> None:
+    """Windows that are open begin among the rows that are held, or with the next one."""
+    some = begins != NEVER
+    within(begins[some], "an open window", low=held[some], high=seen[some])
 
 
 def _rows_table(rows: Rows, slots: Array) -> pa.Table:
@@ -176,21 +326,20 @@ def _rows_table(rows: Rows, slots: Array) -> pa.Table:
         columns["seq"] = rows.seq
     for name, column in rows.columns.items():
         columns["column." + name] = arrow_from_values(column.values, column.valid, column.type)
-    return pa.table(columns, metadata={"keyed": str(rows.slots is not None)})
+    return pa.table(columns)
 
 
-def _rows_from(table: pa.Table, slot_map: Array) -> Rows:
-    keyed = table.schema.metadata[b"keyed"] == b"True"
-    times = table["time"].to_numpy()
-    prefix = "column."
-    columns = {n[len(prefix) :]: column_from_arrow(table[n]) for n in table.column_names if n.startswith(prefix)}
-    return Rows(
-        slot_map[table["slot"].to_numpy()] if keyed else None,
-        times,
-        table["seq"].to_numpy() if "seq" in table.column_names else np.empty(0, np.int64),
-        columns,
-        bool(np.all(times[1:] >= times[:-1])),
-    )
+def _rows_from(lane: RowLane, rows: pa.Table, slot_map: Any, keyed: bool, types: Mapping[str, pa.DataType]) -> Rows:
+    times = numbers(rows, "time")
+    slots = slot_map[numbers(rows, "slot")]
+    columns = {}
+    for name, kind in types.items():
+        demand(f"column.{name}" in rows.column_names, f"rows that wait lack the column {name!r}")
+        columns[name] = column_from_arrow(rows[f"column.{name}"])
+        demand(plain(columns[name].type) == plain(kind), f"rows that wait have a column {name!r} of another type")
+    seq = numbers(rows, "seq", low=0) if "seq" in rows.column_names else np.empty(0, np.int64)
+    demand(len(seq) == (len(times) if lane.numbered else 0), "rows that wait have no arrival numbers, or needless ones")
+    return Rows(slots if keyed else None, times, seq, columns, bool(np.all(times[1:] >= times[:-1])))
 
 
 def _given_table(lane: RowLane, slots: set[int]) -> pa.Table:
@@ -200,6 +349,6 @@ def _given_table(lane: RowLane, slots: set[int]) -> pa.Table:
         if slot in slots
         for identity, r in records.items()
     ]
-    names = ["slot", "number", "start", "end", "lo", "hi", "revision", "start_pos", "stop_pos", "void"]
-    columns = [pa.array(list(c)) for c in zip(*flat, strict=True)] if flat else [pa.nulls(0, pa.int64())] * 10
-    return pa.table(columns, names=names)
+    # bounds on a column may be fractions, and those of windows on time are whole: NumPy makes one kind of both
+    columns = [pa.array(np.array(c)) for c in zip(*flat, strict=True)] if flat else [pa.nulls(0, pa.int64())] * 10
+    return pa.table(columns, names=list(_GIVEN))

@@ -66,6 +66,16 @@ class SliceTable:
             tuple(c.take(index) for c in self.cells),
         )
 
+    def of_slots(self, slots: Array) -> SliceTable:
+        """The slices of these keys (sorted), renumbered 0, 1, ..."""
+        chosen = np.isin(self.slot, slots)
+        return self.take(chosen).with_slots(np.searchsorted(slots, self.slot)[chosen])
+
+    def put(self, slots: Array, part: SliceTable) -> SliceTable:
+        """With what `of_slots` gave, possibly moved on, in the place of these keys' slices."""
+        both = SliceTable.concat([self.take(~np.isin(self.slot, slots)), part.with_slots(slots[part.slot])])
+        return both.take(np.argsort(both.slot, kind="stable"))
+
     def with_slots(self, slot: Array) -> SliceTable:
         return replace(self, slot=slot)
 

@@ -15,13 +15,15 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import InputPartition
 
+from panes.runners.spark.scratch import scratch
+
 
 def folder_for(spark: SparkSession, folder: str | os.PathLike[str] | None) -> Path:
     """The folder that the user named, or a temporary one that goes with the session."""
     if folder is not None:
         Path(folder).mkdir(parents=True, exist_ok=True)
         return Path(folder).absolute()
-    made = Path(tempfile.mkdtemp(prefix="panes-"))
+    made = Path(tempfile.mkdtemp(prefix="rows-", dir=scratch()))
     weakref.finalize(spark, shutil.rmtree, made, ignore_errors=True)
     return made
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from panes.plan.query import QueryPlan
+from panes.runners.spark.group_operator import GroupQuery, used_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -21,6 +22,7 @@ class Job:
     late: bool = False  # late rows too
     key_groups: int = 16
     restore: tuple[bytes, ...] = ()
+    trusted: bool = False
     #: the frame has its watermark already, one for each of the streams that it is merged of
     marked: bool = False
     #: the rows are results of windows, which come when the watermark has passed them
@@ -37,6 +39,10 @@ class Job:
         return bool(self.frame.isStreaming)
 
 
+def _facts(job: Job) -> dict[str, Any]:
+    return GroupQuery(job.plan, used_columns(job.plan, job.sequence), job.sequence).facts(job.key_groups)
+
+
 @dataclass(frozen=True)
 class Strategy:
     """One way to run a query on Spark. `refuses` says why it can't run a job; None: it can."""
@@ -49,6 +55,8 @@ class Strategy:
     refuses: Callable[[Job], str | None]
     cost: Callable[[Job], float]
     build: Callable[[Job], Any]
+    #: what must stay the same for the checkpoint of a stream to be of use
+    facts: Callable[[Job], dict[str, Any]] = _facts
 
     def card(self) -> str:
         return "\n".join(

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from panes.errors import QueryError
 from panes.plan.query import QueryPlan, StreamPlan
 from panes.runners.spark.event_time import EventTime, PassedTime
+from panes.runners.spark.frame_columns import by_group, mapped
 from panes.runners.spark.group_operator import GroupQuery, PassedQuery, Runnable, reach, take, used_columns
 from panes.runners.spark.packing import (
     PACKED,
@@ -31,7 +33,8 @@ from panes.runners.spark.settling import settle
 from panes.runners.spark.spark_types import spark_schema, storable_schema
 from panes.runners.spark.strategies.card import Job, Strategy
 from panes.slicing.spec import MANUAL
-from panes.windows.base import ALWAYS, Machine
+from panes.windows.base import ALWAYS, LookBack, Machine
+from panes.windows.codec import has_form
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -69,8 +72,8 @@ def _streaming(job: Job) -> DataFrame:
     query, stream = _query(job), job.plan.stream
     time = EventTime.of(stream)
     groups = stream_groups(job.plan, job.key_groups)
-    rows = job.frame.select(needed(job, query))
-    packed = rows.mapInArrow(Packer(stream, query.columns, groups, None if job.passed else time), PACKED)
+    packer = Packer(stream, query.columns, groups, None if job.passed else time)
+    packed = mapped(job.frame, needed(job, query), packer, PACKED)
     if job.passed:
         time = PassedTime(**asdict(time), lag=int(stream.watermark or 0))
     elif not job.marked:
@@ -112,14 +115,21 @@ def in_groups(
         F.coalesce(F.sum("written"), F.lit(0)).alias("written"),
     )
     unpack = Unpacker(storable_schema(query.result_schema), storable_schema(query.late_schema) if late else None)
-    return counted.mapInArrow(unpack, spark_schema(unpack.schema))
+    return mapped(counted, counted.columns, unpack, spark_schema(unpack.schema))
 
 
 def _initial_state(job: Job, query: GroupQuery, groups: int) -> Any:
     """A snapshot of the embedded runner, by key group."""
     if not job.restore:
         return None
-    op = query.operator(job.restore)
+    op = query.operator(job.restore, trusted=job.trusted)
+    declared = dict(query.spec.windows)
+    own = [n for n, w in op.windows.items() if w is not declared.get(n) and not has_form(w)]
+    if own and not query.spec.user_code:
+        raise QueryError(
+            f"restore=: window {own[0]!r} was added while running and is code of your own, which a checkpoint holds "
+            "only for queries that declare some; declare it in the query"
+        )
     op.take_late()
     # without keys all rows are in the first group, and the others never run
     used = groups if job.plan.stream.keys else 1
@@ -136,24 +146,24 @@ def stream_groups(plan: QueryPlan, groups: int) -> int:
 def static_groups(plan: QueryPlan, groups: int) -> int:
     """How many key groups a static frame is worked on in.
 
-    Empty windows of every key, and those that the clock closes, go as far as the last row of any key, which only a
-    group with all keys knows.
+    Empty windows of every key, unchanged ones, and those that the clock closes, go as far as the last row of any key,
+    which only a group with all keys knows.
     """
-    return 1 if plan.emit_empty or clocked(plan) else stream_groups(plan, groups)
+    unchanged = any(isinstance(bound, LookBack) and bound.unchanged for _, bound in plan.bound)
+    return 1 if plan.emit_empty or unchanged or clocked(plan) else stream_groups(plan, groups)
 
 
 def clocked(plan: QueryPlan) -> bool:
-    return any(isinstance(bound, Machine) and bound.clocked for _, bound in plan.bound)
+    return any(bound.clocked for _, bound in plan.bound)
 
 
 def _static(job: Job) -> DataFrame:
     query, stream = _query(job), job.plan.stream
     groups = static_groups(job.plan, job.key_groups)
-    packed = job.frame.select(needed(job, query)).mapInArrow(Packer(stream, query.columns, groups), PACKED)
+    packed = mapped(job.frame, needed(job, query), Packer(stream, query.columns, groups), PACKED)
     unpack = Unpacker(storable_schema(query.result_schema), storable_schema(query.late_schema) if job.late else None)
     by_clock = clocked(job.plan)
 
-    # a plain function: Spark counts the arguments that it takes
     def whole_group(packed_rows: pa.Table) -> pa.Table:
         """All rows of a key group, then the end of the stream. Rows of a static frame are never late."""
         parts, chunks, rows = (packed_rows.column(i).to_pylist() for i in (1, 2, 3))
@@ -165,7 +175,7 @@ def _static(job: Job) -> DataFrame:
         given.append(op.finish().table)
         return pa.concat_tables([*(unpack.results(t) for t in given), unpack.late(op.take_late())])
 
-    return packed.groupBy("panes_group").applyInArrow(whole_group, spark_schema(unpack.schema))
+    return by_group(packed, ["panes_group"], whole_group, spark_schema(unpack.schema))
 
 
 def clock_at_end(stream: StreamPlan, rows: pa.Table) -> int:
@@ -241,4 +251,5 @@ KEY_GROUPS = Strategy(
     refuses=_refuses,
     cost=_cost,
     build=build,
+    facts=lambda job: _query(job).facts(stream_groups(job.plan, job.key_groups)),
 )

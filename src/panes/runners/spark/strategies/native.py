@@ -64,7 +64,8 @@ NATIVE = Strategy(
     summary="rows to slices and slices to windows as Spark's own aggregations",
     applies=(
         "tumbling, sliding, cumulate and fixed windows on event time, any number at once; count, sum, avg, min, max, "
-        "range, product, geometric_mean, stddev, variance, and on static frames first, last, arg_min, arg_max, m4. "
+        "range, product, geometric_mean, stddev, variance, count_if, bool_and, bool_or, bit_and, bit_or, bit_xor, "
+        "try_sum, and on static frames first, last, any_value, arg_min, arg_max, m4. "
         "On a stream only if asked for by name"
     ),
     costs=(

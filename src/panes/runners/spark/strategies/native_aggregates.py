@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,6 +18,7 @@ import pyarrow as pa
 from panes.aggregates.base import BoundAggregate
 from panes.aggregates.basic import BoundCount, BoundGeometricMean, BoundProduct, Product, Sum
 from panes.aggregates.extremes import BoundExtreme, BoundRange, Max, Min
+from panes.aggregates.flags import BitAnd, BitOr, BitXor, BoundBits, BoundCountIf
 from panes.aggregates.moments import BoundMoments, MergedMoments
 from panes.aggregates.order import BoundArg, BoundEnd, BoundM4
 from panes.aggregates.spec import Spec
@@ -69,7 +72,7 @@ def native_aggregate(agg: Agg, names: Sequence[str], types: Sequence[pa.DataType
 
 
 def _count(bound: BoundAggregate, names: tuple[str, ...], types: tuple[pa.DataType, ...]) -> Native:
-    parts = _number(*names) if names else _rows()
+    parts = _number(*names) if len(names) == 1 else _all_there(names) if names else _rows()
     (name,) = parts
     return Native(parts, lambda part: part(name))
 
@@ -85,6 +88,31 @@ def _number(name: str) -> dict[str, Part]:
     from pyspark.sql import functions as F
 
     return {f"n_{name}": Part(F.count(name), F.sum, Sum)}
+
+
+def _all_there(names: tuple[str, ...]) -> dict[str, Part]:
+    """How many rows have none of the columns null."""
+    from pyspark.sql import functions as F
+
+    there = reduce(and_, (F.col(name).isNotNull() for name in names))
+    return {f"n_{'_'.join(names)}": Part(F.count(F.when(there, 1)), F.sum, Sum)}
+
+
+def _count_if(bound: BoundAggregate, names: tuple[str, ...], types: tuple[pa.DataType, ...]) -> Native:
+    from pyspark.sql import functions as F
+
+    (name,) = names
+    key = f"true_{name}"
+    return Native({key: Part(F.count(F.when(F.col(name), 1)), F.sum, Sum)}, lambda part: part(key))
+
+
+def _bits(bound: BoundBits, names: tuple[str, ...], types: tuple[pa.DataType, ...]) -> Native:
+    from pyspark.sql import functions as F
+
+    (name,) = names
+    fold = next(cls for cls in (BitAnd, BitOr, BitXor) if cls.ufunc is bound.ufunc)
+    merge, key = getattr(F, fold.name), f"{fold.name}_{name}"
+    return Native({key: Part(merge(name), merge, fold)}, lambda part: part(key))
 
 
 def _float_total(bound: FloatTotal, names: tuple[str, ...], types: tuple[pa.DataType, ...]) -> Native:
@@ -141,7 +169,8 @@ def _wide_total(bound: WideTotal, names: tuple[str, ...], types: tuple[pa.DataTy
 
     def total(part: Callable[[str], Column]) -> Column:
         high, _, fits, exact = halves(part)
-        return F.when(high.isNull() | fits, exact).otherwise(F.raise_error(F.lit(message)).cast("bigint"))
+        found = F.when(high.isNull() | fits, exact)
+        return found if bound.tolerant else found.otherwise(F.raise_error(F.lit(message)).cast("bigint"))
 
     def mean(part: Callable[[str], Column]) -> Column:
         high, low, fits, exact = halves(part)
@@ -157,6 +186,8 @@ def _decimal_total(bound: DecimalTotal, names: tuple[str, ...], types: tuple[pa.
     (name,), (type,) = names, types
     if bound.mean:
         raise NoColumn("averages of decimals are rounded in another way by Spark")
+    if bound.tolerant:
+        raise NoColumn("a sum of decimals in Spark is null as soon as a part of it goes beyond 38 digits")
     exact = F.col(name).cast(f"decimal(38,{type.scale})")
     return Native({f"sum_{name}": Part(F.sum(exact), F.sum, Sum)}, lambda part: part(f"sum_{name}"))
 
@@ -315,6 +346,8 @@ def _m4(bound: BoundM4, names: tuple[str, ...], types: tuple[pa.DataType, ...]) 
 
 _RULES: Mapping[type, Callable[[Any, tuple[str, ...], tuple[pa.DataType, ...]], Native]] = {
     BoundCount: _count,
+    BoundCountIf: _count_if,
+    BoundBits: _bits,
     FloatTotal: _float_total,
     NarrowTotal: _narrow_total,
     WideTotal: _wide_total,

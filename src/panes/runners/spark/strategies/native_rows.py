@@ -15,8 +15,8 @@ from panes.errors import QueryError
 from panes.plan.query import QueryPlan
 from panes.runners.spark.columns import ColumnBuilder, NoColumn
 from panes.runners.spark.group_operator import GroupQuery, used_columns
-from panes.runners.spark.row_columns import RowColumns, named, nullable
-from panes.runners.spark.spark_types import spark_schema, spark_type, storable, storable_schema
+from panes.runners.spark.row_columns import RowColumns, made
+from panes.runners.spark.spark_types import INSTANT, spark_schema, spark_type, storable, storable_schema
 from panes.runners.spark.strategies.card import Job
 from panes.runners.spark.strategies.native_aggregates import ORDER, TIME, Native, Part, native_aggregate
 from panes.runners.spark.strategies.native_windows import TIME_LIMIT, label_of
@@ -67,10 +67,15 @@ class NativeQuery:
         """The rows that `where` keeps."""
         return self._rows.filtered()
 
+    @property
+    def time(self) -> Column:
+        """The time of the stream."""
+        return self._rows.named(self.stream.time)
+
     def arguments(self) -> list[Column]:
         """Keys and arguments of aggregates, under their names inside."""
         builder = self._rows.builder
-        keys = [named(key).alias(name) for key, name in zip(self.stream.keys, self.keys)]
+        keys = [self._rows.named(key).alias(name) for key, name in zip(self.stream.keys, self.keys)]
         inputs = self.plan.aggregation.inputs
         return keys + [builder.column(inputs[text]).alias(name) for text, name in self._inputs.items()]
 
@@ -78,8 +83,8 @@ class NativeQuery:
         """Rows with a usable time, as numbers: microseconds, or the ticks of an integer column."""
         from pyspark.sql import functions as F
 
-        time = named(self.stream.time)
-        number = time.cast("bigint") if self.stream.domain.integer else F.unix_micros(time.cast("timestamp"))
+        time = self.time
+        number = time.cast("bigint") if self.stream.domain.integer else F.unix_micros(time.cast(INSTANT))
         columns = [*self.arguments(), number.alias(TIME)]
         if self.ordered:
             # by input partition and place in it, as the key-group operator does
@@ -118,7 +123,7 @@ class NativeQuery:
             "void": F.lit(False),
             **{name: builder.column(e) for name, e in self.plan.aggregation.outputs.items()},
         }
-        return nullable(frame.select(*(found[f.name].cast(f.dataType).alias(f.name) for f in self.schema)))
+        return made(frame, {f.name: found[f.name].cast(f.dataType) for f in self.schema})
 
     @cached_property
     def schema(self) -> StructType:

@@ -17,9 +17,10 @@ from panes.plan.expressions import Scope
 from panes.plan.query import StreamPlan, plan_query
 from panes.runners.spark.columns import NoColumn
 from panes.runners.spark.event_time import EVENT_TIME, SHIFT, EventTime, PassedTime
+from panes.runners.spark.frame_columns import mapped
 from panes.runners.spark.group_operator import PassedQuery
 from panes.runners.spark.packing import PACKED, PACKED_TIME, Packer
-from panes.runners.spark.spark_types import arrow_schema
+from panes.runners.spark.spark_types import INSTANT, arrow_schema
 from panes.runners.spark.strategies.card import Job
 from panes.runners.spark.strategies.key_groups import in_groups
 from panes.runners.spark.strategies.native_aggregates import TIME, Part
@@ -62,15 +63,14 @@ class StreamClock:
         query = self._query
         if query.job.marked:
             raise NoColumn("several streams are merged, each with a watermark of its own")
-        frame = query.filtered()
+        time = query.time
         if self.integer:
             # these get a stand-in time, which has no room for more
-            name = query.stream.time
-            time = F.col(f"`{name}`").cast("bigint")
+            number, name = time.cast("bigint"), query.stream.time
             message = F.lit(f"a time of column {name!r} is beyond +-2**51, too far for the watermark of Spark")
             far = F.raise_error(message).cast("bigint")
-            frame = frame.withColumn(name, F.when(time.isNull() | time.between(-SHIFT, SHIFT), time).otherwise(far))
-        marked = self.time.with_watermark(frame, query.stream)
+            time = F.when(number.isNull() | number.between(-SHIFT, SHIFT), number).otherwise(far)
+        marked = self.time.with_watermark(query.filtered(), query.stream, time)
         return marked.select(*query.arguments(), EVENT_TIME).filter(F.col(EVENT_TIME).isNotNull())
 
     def span(self, count: int) -> str:
@@ -105,7 +105,7 @@ class StreamClock:
         """The tick, or microsecond, of a time as results have it."""
         from pyspark.sql import functions as F
 
-        return time.cast("bigint") if self.integer else F.unix_micros(time.cast("timestamp"))
+        return time.cast("bigint") if self.integer else F.unix_micros(time.cast(INSTANT))
 
 
 def check_stream(query: NativeQuery, streaming: bool) -> None:
@@ -158,7 +158,8 @@ def windows_of_parts(
         {str(number): window for number, (_, window) in enumerate(job.plan.windows)},
         {name: _fold(name, part) for name, part in query.parts.items()},
     )
-    packed = parts.mapInArrow(Packer(plan.stream, tuple(schema.names), job.key_groups), PACKED).drop(PACKED_TIME)
+    packer = Packer(plan.stream, tuple(schema.names), job.key_groups)
+    packed = mapped(parts, schema.names, packer, PACKED).drop(PACKED_TIME)
     found = in_groups(
         packed,
         PassedQuery(plan, tuple(schema.names)),

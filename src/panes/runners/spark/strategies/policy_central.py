@@ -18,9 +18,9 @@ import pyarrow as pa
 
 from panes.aggregates.base import Cells
 from panes.errors import DataError
+from panes.runners.spark.frame_columns import by_group, mapped
 from panes.runners.spark.group_operator import GroupQuery, reach, take, used_columns
 from panes.runners.spark.packing import PACKED, Packer, from_bytes, in_order, to_bytes, unpacked
-from panes.runners.spark.row_columns import named
 from panes.runners.spark.spark_types import spark_schema, storable_schema
 from panes.runners.spark.strategies.card import Job, Strategy
 from panes.runners.spark.strategies.key_groups import Unpacker, clock_at_end, clocked, needed, static_groups
@@ -120,12 +120,10 @@ def _build(job: Job) -> DataFrame:
     query, stream = GroupQuery(job.plan, used_columns(job.plan, job.sequence), job.sequence), job.plan.stream
     groups, partials = static_groups(job.plan, job.key_groups), Partials(job.plan)
     discretizer = Discretizer(query, partials, job.key_groups)
-    rows = job.frame.select(*(named(n) for n in needed(job, query)))
-    packed = rows.mapInArrow(Packer(stream, query.columns, groups), PACKED)
+    packed = mapped(job.frame, needed(job, query), Packer(stream, query.columns, groups), PACKED)
     told_as = spark_schema(_SCHEMA)
     unpack = Unpacker(storable_schema(query.result_schema), None)
 
-    # plain functions: Spark counts the arguments that they take
     def discretize(given: pa.Table) -> pa.Table:
         whole = unpacked(in_order(*(given.column(i).to_pylist() for i in (1, 2, 3))))
         group = given.column(0)[0].as_py()
@@ -143,9 +141,9 @@ def _build(job: Job) -> DataFrame:
         windows, *parts = (from_bytes(data) for _, data in told)
         return unpack.results(combine(partials, windows, parts))
 
-    told = packed.groupBy("panes_group").applyInArrow(discretize, told_as)
-    reduced = told.groupBy("panes_group", "panes_share").applyInArrow(reduce_share, told_as)
-    return reduced.groupBy("panes_group").applyInArrow(join_windows, spark_schema(unpack.schema))
+    told = by_group(packed, ["panes_group"], discretize, told_as)
+    reduced = by_group(told, ["panes_group", "panes_share"], reduce_share, told_as)
+    return by_group(reduced, ["panes_group"], join_windows, spark_schema(unpack.schema))
 
 
 def _told(group: int, found: Iterable[tuple[int, pa.Table]]) -> pa.Table:

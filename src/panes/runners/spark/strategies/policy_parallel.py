@@ -18,9 +18,9 @@ import pyarrow as pa
 from panes.aggregates.base import Cells
 from panes.policies.policy import PolicyMachine
 from panes.policies.specs import Active, Time, Tumble
+from panes.runners.spark.frame_columns import by_group, mapped
 from panes.runners.spark.group_operator import GroupQuery, used_columns
 from panes.runners.spark.packing import from_bytes, group_labels, group_of, read, to_bytes
-from panes.runners.spark.row_columns import named
 from panes.runners.spark.spark_types import spark_schema, storable_schema
 from panes.runners.spark.strategies.card import Job, Strategy
 from panes.runners.spark.strategies.key_groups import Unpacker, needed
@@ -257,13 +257,12 @@ def _build(job: Job) -> DataFrame:
     joining = Joining(query, partials, borders, tuple(label for label, _ in job.plan.bound))
     unpack = Unpacker(storable_schema(query.result_schema), None)
 
-    # a plain function: Spark counts the arguments that it takes
     def join_windows(given: pa.Table) -> pa.Table:
         return unpack.results(joining.results(pa.concat_tables(map(from_bytes, given.column(1).to_pylist()))))
 
-    rows = job.frame.select(*(named(n) for n in needed(job, query)))
-    shares = rows.mapInArrow(Share(query, partials, borders, job.key_groups), spark_schema(_SCHEMA))
-    return shares.groupBy("panes_group").applyInArrow(join_windows, spark_schema(unpack.schema))
+    share = Share(query, partials, borders, job.key_groups)
+    shares = mapped(job.frame, needed(job, query), share, spark_schema(_SCHEMA))
+    return by_group(shares, ["panes_group"], join_windows, spark_schema(unpack.schema))
 
 
 POLICY_PARALLEL = Strategy(

@@ -24,6 +24,7 @@ from panes.runners.spark.strategies.card import Job
 from panes.slicing.keys import KeyDirectory
 from panes.slicing.lane import Agg
 from panes.slicing.rows.range_fold import lower_ranges
+from panes.state.pickles import trusting
 
 Array = np.ndarray
 
@@ -61,11 +62,12 @@ class Partials:
         return out
 
     def cells(self, table: pa.Table) -> list[Cells]:
-        """The partials of a table."""
+        """The partials of a table, which another task of the same job has made."""
         found = []
-        for i, agg in enumerate(self.aggs):
-            named = {f.name: table.column(f"panes.{i}.{f.name}") for f in agg.bound.fields}
-            found.append(cells_from_arrow(agg.bound, named))
+        with trusting(True):
+            for i, agg in enumerate(self.aggs):
+                named = {f.name: table.column(f"panes.{i}.{f.name}") for f in agg.bound.fields}
+                found.append(cells_from_arrow(agg.bound, named))
         return found
 
     def fold(self, cells: list[Cells], groups: Array) -> list[Cells]:

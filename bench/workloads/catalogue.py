@@ -1,0 +1,17 @@
+"""All experiments of `make bench`, in the order in which they run."""
+
+from __future__ import annotations
+
+from bench.harness import Workload
+from bench.workloads import cutty, issue, language, library, operators, policies, slicing, state
+
+WORKLOADS: tuple[Workload, ...] = (
+    *issue.WORKLOADS,
+    *slicing.WORKLOADS,
+    *state.WORKLOADS,
+    *cutty.WORKLOADS,
+    *language.WORKLOADS,
+    *library.WORKLOADS,
+    *operators.WORKLOADS,
+    *policies.WORKLOADS,
+)

@@ -1,0 +1,143 @@
+"""Aggregates of conditions and of bits: bool_and, bool_or, count_if, bit_and, bit_or, bit_xor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from panes.aggregates.base import Array, Cells, Column, Inputs, Laws
+from panes.aggregates.basic import BoundCount
+from panes.aggregates.columns import arrow_from_values
+from panes.aggregates.extremes import BoundExtreme
+from panes.aggregates.fieldwise import Fieldwise, Part, count_part, masked, present_count, present_rows
+from panes.aggregates.segments import SMALL, rows_by_group, segment_reduce
+from panes.aggregates.spec import IDEMPOTENT, Spec
+from panes.aggregates.totals import INVERTIBLE
+from panes.aggregates.types import plain, require, storage_of
+
+
+@dataclass(frozen=True, repr=False)
+class _OfConditions(Spec):
+    def _boolean(self, types: Sequence[pa.DataType]) -> None:
+        (type,) = self.argument_types(types)
+        require(repr(self), self.inputs[0], type, ("boolean",), f"write a condition, for instance {self.inputs[0]} > 0")
+
+
+@dataclass(frozen=True, repr=False)
+class BoolAnd(_OfConditions):
+    """Whether all values are true."""
+
+    name: ClassVar[str] = "bool_and"
+    promises: ClassVar[Laws] = IDEMPOTENT
+
+    def bind(self, types: Sequence[pa.DataType]) -> BoundExtreme:
+        self._boolean(types)
+        return BoundExtreme(pa.bool_(), largest=False)  # false is less than true
+
+
+@dataclass(frozen=True, repr=False)
+class BoolOr(_OfConditions):
+    """Whether any value is true."""
+
+    name: ClassVar[str] = "bool_or"
+    promises: ClassVar[Laws] = IDEMPOTENT
+
+    def bind(self, types: Sequence[pa.DataType]) -> BoundExtreme:
+        self._boolean(types)
+        return BoundExtreme(pa.bool_(), largest=True)
+
+
+@dataclass(frozen=True, repr=False)
+class CountIf(_OfConditions):
+    """How many values are true."""
+
+    name: ClassVar[str] = "count_if"
+    promises: ClassVar[Laws] = INVERTIBLE
+
+    def bind(self, types: Sequence[pa.DataType]) -> BoundCountIf:
+        self._boolean(types)
+        return BoundCountIf((count_part(),), INVERTIBLE, pa.int64())
+
+
+@dataclass(frozen=True, repr=False)
+class BitAnd(Spec):
+    """The bits that are set in all values."""
+
+    name: ClassVar[str] = "bit_and"
+    promises: ClassVar[Laws] = IDEMPOTENT
+    ufunc: ClassVar[np.ufunc] = np.bitwise_and
+
+    def bind(self, types: Sequence[pa.DataType]) -> BoundBits:
+        (type,) = self.argument_types(types)
+        require(repr(self), self.inputs[0], type, ("integer",), "cast it to an integer")
+        return BoundBits(plain(type), self.ufunc, self.laws)
+
+
+@dataclass(frozen=True, repr=False)
+class BitOr(BitAnd):
+    """The bits that are set in any value."""
+
+    name: ClassVar[str] = "bit_or"
+    ufunc: ClassVar[np.ufunc] = np.bitwise_or
+
+
+@dataclass(frozen=True, repr=False)
+class BitXor(BitAnd):
+    """The bits that are set in an odd number of values."""
+
+    name: ClassVar[str] = "bit_xor"
+    promises: ClassVar[Laws] = INVERTIBLE
+    ufunc: ClassVar[np.ufunc] = np.bitwise_xor
+
+
+class BoundCountIf(BoundCount):
+    """What is not true counts as if it were null."""
+
+    tells_rows = False
+
+    def lift(self, rows: Inputs, offsets: Array) -> Cells:
+        return super().lift(_true(rows), offsets)
+
+    def lift_groups(self, rows: Inputs, groups: Array, n: int) -> Cells:
+        return super().lift_groups(_true(rows), groups, n)
+
+
+class BoundBits(Fieldwise):
+    def __init__(self, type: pa.DataType, ufunc: np.ufunc, laws: Laws) -> None:
+        dtype = storage_of(type)
+        identity = ~dtype.type(0) if ufunc is np.bitwise_and else dtype.type(0)
+        super().__init__((Part("bits", type, dtype, ufunc, identity), count_part()), laws, type)
+        self.ufunc = ufunc
+
+    def lift(self, rows: Inputs, offsets: Array) -> Cells:
+        (column,), identity = rows.columns, self.parts[0].identity
+        bits = segment_reduce(self.ufunc, masked(column, identity), offsets, identity)
+        return Cells((bits, present_count(column, offsets)))
+
+    def lift_groups(self, rows: Inputs, groups: Array, n: int) -> Cells:
+        if len(groups) >= SMALL:
+            return self.lift(*rows_by_group(rows, groups, n))
+        values, groups = present_rows(rows.columns[0], groups)
+        bits, _ = self.empty(n).fields
+        self.ufunc.at(bits, groups, values)
+        return Cells((bits, np.bincount(groups, minlength=n)))
+
+    def invert(self, a: Cells, b: Cells) -> Cells:
+        if not self.laws.invertible:
+            return super().invert(a, b)
+        (x, n), (y, m) = a.fields, b.fields
+        return Cells((x ^ y, n - m))
+
+    def lower(self, cells: Cells) -> pa.Array:
+        bits, n = cells.fields
+        return arrow_from_values(bits, n > 0, self.out_type)
+
+
+def _true(rows: Inputs) -> Inputs:
+    (column,) = rows.columns
+    true = column.values if column.valid is None else column.values & column.valid
+    return Inputs((Column(column.values, true, column.type),), rows.times, rows.seq, rows.rows)

@@ -1,0 +1,146 @@
+"""Key groups: to which of the 128 a key belongs, and which of them an operator holds.
+
+State can be cut along key groups. An operator that was restored from a part holds the groups of that part and no
+others: a row of another group would be lost when its parts are put together again, so it is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from panes.aggregates.types import plain
+from panes.errors import DataError, QueryError, SnapshotDamaged, SnapshotMismatch
+from panes.exact import Inexact, exact_array
+from panes.slicing.keys import KEY_GROUPS, KeyDirectory
+
+Spans = list[list[int]]
+
+
+class KeyGroups:
+    """Some of the key groups."""
+
+    def __init__(self, groups: Iterable[int]) -> None:
+        self._held = np.zeros(KEY_GROUPS, bool)
+        self._held[list(groups)] = True
+
+    @classmethod
+    def every(cls) -> KeyGroups:
+        return cls(range(KEY_GROUPS))
+
+    @classmethod
+    def of(cls, groups: Any) -> KeyGroups:
+        """Those that a user asks for."""
+        if not isinstance(groups, range) or groups.step != 1 or not 0 <= groups.start <= groups.stop <= KEY_GROUPS:
+            raise QueryError(f"key_groups must be a range within 0..{KEY_GROUPS}, in steps of 1; got {groups!r}")
+        if not groups:
+            raise QueryError(f"key_groups={groups!r} holds no key group: a part holds at least one")
+        return cls(groups)
+
+    @classmethod
+    def read(cls, spans: Any) -> KeyGroups:
+        """Those of the part of a snapshot, as `spans` writes them."""
+        at = -1
+        found = cls(())
+        for span in spans if isinstance(spans, list) else [None]:
+            if not (isinstance(span, list) and len(span) == 2 and all(type(n) is int for n in span)):
+                raise SnapshotDamaged(f"the part does not say which key groups it holds: {spans!r:.80}")
+            start, stop = span
+            if not at < start < stop <= KEY_GROUPS:
+                raise SnapshotDamaged(f"the part says that it holds the key groups {spans!r:.80}, which can't be")
+            found._held[start:stop] = True
+            at = stop
+        if at < 0:
+            raise SnapshotDamaged("the part says that it holds no key group")
+        return found
+
+    @classmethod
+    def union(cls, parts: Sequence[KeyGroups]) -> KeyGroups:
+        """All groups of parts, each of which may come once."""
+        times = np.sum([part._held for part in parts], axis=0)
+        if (times > 1).any():
+            group = int(np.argmax(times > 1))
+            raise SnapshotMismatch(f"two parts hold key group {group}: each group may come once")
+        return cls(np.flatnonzero(times).tolist())
+
+    @property
+    def whole(self) -> bool:
+        return bool(self._held.all())
+
+    @property
+    def first(self) -> int:
+        return int(np.argmax(self._held))
+
+    def __contains__(self, group: int) -> bool:
+        return bool(self._held[group])
+
+    def __le__(self, other: KeyGroups) -> bool:
+        return not (self._held & ~other._held).any()
+
+    def __invert__(self) -> KeyGroups:
+        return KeyGroups(np.flatnonzero(~self._held).tolist())
+
+    def __or__(self, other: KeyGroups) -> KeyGroups:
+        return KeyGroups(np.flatnonzero(self._held | other._held).tolist())
+
+    def among(self, groups: np.ndarray) -> np.ndarray:
+        """Whether each of these groups is one of them."""
+        return self._held[groups]
+
+    def spans(self) -> Spans:
+        """As a list of [start, stop)."""
+        edges = np.flatnonzero(np.diff(np.concatenate(([0], self._held.astype(np.int8), [0]))))
+        return edges.reshape(-1, 2).tolist()
+
+    def __str__(self) -> str:
+        return ", ".join(f"{start}..{stop - 1}" if stop > start + 1 else f"{start}" for start, stop in self.spans())
+
+    def check(self, table: pa.Table, keys: Sequence[str]) -> None:
+        """Refuse rows with keys of other groups; without keys, all rows are in group 0."""
+        if not table.num_rows:
+            return
+        if not keys:
+            if 0 not in self:
+                raise DataError(f"the stream has no key, so all rows are in key group 0; this operator holds {self}")
+            return
+        directory = KeyDirectory([table.schema.field(k).type for k in keys])  # one of its own: nothing has changed yet
+        slots = directory.slots([table[k] for k in keys])
+        of = directory.groups(np.arange(len(directory)))
+        wrong = np.flatnonzero(~self.among(of))
+        if len(wrong):
+            row = int(np.argmax(slots == wrong[0]))
+            key = ", ".join(f"{k}={table[k][row].as_py()!r}" for k in keys)
+            raise DataError(
+                f"row {row} of the batch has the key {key} of key group {of[wrong[0]]}; this operator was restored "
+                f"from parts and holds the key groups {self}. query.key_group(...) says where a key belongs"
+            )
+
+
+def key_group(keys: Mapping[str, pa.DataType], values: Sequence[Any], named: Mapping[str, Any]) -> int:
+    """The group of a key, given as values in the order of the key columns, or by their names."""
+    if values and named:
+        raise QueryError("key_group(): give the key by position or by name, not both")
+    if named and set(named) != set(keys):
+        raise QueryError(f"key_group({', '.join(named)}): the key of this stream is {_said(keys)}")
+    found = tuple(named[name] for name in keys) if named else tuple(values)
+    if len(found) != len(keys):
+        raise QueryError(f"key_group() got {len(found)} values: the key of this stream is {_said(keys)}")
+    if not keys:
+        return 0
+    columns = []
+    for (name, kind), given in zip(keys.items(), found):
+        try:
+            columns.append(exact_array([given], plain(kind)))
+        except Inexact as error:
+            raise QueryError(
+                f"key_group({name}={given!r}): the key column {name!r} is {kind}: {error.reason}"
+            ) from error
+    directory = KeyDirectory(list(keys.values()))
+    return int(directory.groups(directory.slots(columns))[0])
+
+
+def _said(keys: Mapping[str, pa.DataType]) -> str:
+    return ", ".join(keys) if keys else "empty: all rows are in group 0"
