@@ -1,8 +1,7 @@
-"""A short run of the CQL fuzz in the suite: a fixed seed, and a fresh one that is printed."""
+"""A short run of the CQL fuzz in the suite: programs of fixed seeds."""
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable
 
@@ -13,13 +12,13 @@ from tests.cql_fuzz.mutate import check_mutated
 from tests.cql_fuzz.run import check_seed
 from tests.cql_fuzz.show import program_code
 from tests.cql_fuzz.shrink import minimised
+from tests.fuzz.seeds import SEEDS
 
 SECONDS = 3.0
 
 
-def run_for(check: Callable[[int], str | None], kind: str) -> tuple[int, int, str | None]:
+def run_for(check: Callable[[int], str | None], seed: int) -> tuple[int, int, str | None]:
     """(programs done, the last seed, why it failed)"""
-    seed = 7 if kind == "fixed" else random.SystemRandom().randrange(10**12)
     stop = time.perf_counter() + SECONDS
     done = 0
     reason = None
@@ -30,17 +29,17 @@ def run_for(check: Callable[[int], str | None], kind: str) -> tuple[int, int, st
     return done, seed + done - 1, reason
 
 
-@pytest.mark.parametrize("kind", ["fixed", "fresh"])
-def test_library_agrees_with_oracle(kind: str) -> None:
-    _, seed, reason = run_for(check_seed, kind)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_library_agrees_with_oracle(seed: int) -> None:
+    _, seed, reason = run_for(check_seed, seed)
     if reason is not None:
         small, why = minimised(generate(seed), reason, seconds=SECONDS)
         pytest.fail(f"seed {seed}: {reason}\n{why}\n{program_code(small)}", pytrace=False)
 
 
-@pytest.mark.parametrize("kind", ["fixed", "fresh"])
-def test_wrong_programs_are_refused(kind: str) -> None:
-    _, seed, reason = run_for(check_mutated, kind)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_wrong_programs_are_refused(seed: int) -> None:
+    _, seed, reason = run_for(check_mutated, seed)
     if reason is not None:
         pytest.fail(f"seed {seed}: {reason}", pytrace=False)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.fuzz.code import program_code
+from tests.fuzz.seeds import SEEDS
 from tests.fuzz_spark.bundle import check_bundle
 from tests.fuzz_spark.cuts import job_of
 from tests.fuzz_spark.single import check_single
@@ -22,17 +22,12 @@ BUNDLE = 60
 SINGLE = (3, 11, 42)
 
 
-def fresh() -> int:
-    return random.SystemRandom().randrange(10**12)
-
-
 def said(seed: int, reason: str) -> str:
     return f"seed {seed}: {reason}\n{program_code(job_of(seed).program)}"
 
 
-@pytest.mark.parametrize("kind", ["fixed", "fresh"])
-def test_code_of_the_workers(kind: str) -> None:
-    first = 7 if kind == "fixed" else fresh()
+@pytest.mark.parametrize("first", SEEDS)
+def test_code_of_the_workers(first: int) -> None:
     stop = time.perf_counter() + SECONDS
     done = 0
     for seed in range(first, first + PROGRAMS):
@@ -47,7 +42,7 @@ def test_code_of_the_workers(kind: str) -> None:
 
 
 def test_many_programs_in_one_query(spark: Any, tmp_path: Path) -> None:
-    first = fresh()
+    first = SEEDS[-1]
     found = check_bundle(spark, range(first, first + BUNDLE), tmp_path)
     assert not found, "\n".join(said(seed, reason) for seed, reason in found.items())
 
