@@ -23,7 +23,7 @@ EXAMPLES = {
     "flows.md": 5,
     "index.md": 0,
     "operators.md": 8,
-    "policies.md": 11,
+    "policies.md": 12,
     "pushing.md": 8,
     "relations.md": 4,
     "robustness.md": 2,

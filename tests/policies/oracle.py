@@ -12,6 +12,14 @@ from typing import Any
 MAX_INT = 2**31 - 1
 #: fake items with a time of their own come before those that have the row's
 PLACED, AT_THE_ROW = 0, 1
+#: after so many borders without a row, what is held then is held for good: evictions reach back far less
+MANY = 1_000
+#: stands for all borders after these
+AND_SO_ON = "and so on"
+
+
+class Endless(Exception):
+    """A result (or a question to a user's eviction) at each of more borders than anybody can want."""
 
 
 def distance(name: str, old: list[float], new: list[float]) -> float:
@@ -37,20 +45,21 @@ class TimeTrigger:
     def __init__(self, z: int, delay: int = 0, start: int = 0, active: bool = True, on_row: bool = False, **_: Any):
         self.z, self.active, self.on_row, self.next = z, active, on_row, start + delay + z
 
-    def pre_notify(self, x: dict) -> list[tuple[int, int, int]]:
-        return [(border, border, PLACED) for border in self.fakes_until(x["t"] - 1 if self.on_row else x["t"])]
+    def pre_notify(self, x: dict) -> list[tuple[Any, int, int]]:
+        return self.fakes_until(x["t"] - 1 if self.on_row else x["t"])
 
-    def fakes_until(self, moment: int) -> list[int]:
-        fakes = []
-        while self.next <= moment:
-            fakes.append(self.next)
-            self.next += self.z
-        return fakes
+    def fakes_until(self, moment: int) -> list[tuple[Any, int, int]]:
+        first, self.next = self.next, self.border_after(moment)
+        borders = range(first, self.next, self.z)
+        fakes = [(border, border, PLACED) for border in borders[:MANY]]
+        return fakes + [(AND_SO_ON, border, PLACED) for border in borders[MANY : MANY + 1]]
+
+    def border_after(self, moment: int) -> int:
+        return self.next + max(0, (moment - self.next) // self.z + 1) * self.z
 
     def notify(self, x: dict) -> bool:
         fires = self.next <= x["t"]
-        while self.next <= x["t"]:
-            self.next += self.z
+        self.next = self.border_after(x["t"])
         return fires
 
 
@@ -294,8 +303,6 @@ class Window:
             self.out.append((self.key, tuple(self.buffer), when))
 
     def process_real(self, x: dict, fired: bool) -> None:
-        for fake, when, _ in in_order(pre_notifications(self.triggers, x)):
-            self.process_fake(fake, when)
         answers = [p.notify(x) for p in self.triggers]
         fired = fired or any(answers)
         if fired:
@@ -306,6 +313,10 @@ class Window:
         self.seen += 1
 
     def process_fake(self, fake: Any, when: Any) -> None:
+        if fake is AND_SO_ON:
+            if self.buffer or any(asks_users(p) for p in self.evictions):
+                raise Endless
+            return
         self.evict_active(fake, self.evictions_before_fake(self.evictions))
         self.emit(when)
         if any(clears(p) for p in self.evictions):
@@ -331,14 +342,28 @@ def clears(p: Any) -> bool:
     return getattr(p, "clears_after_fake", False)
 
 
+def asks_users(p: Any) -> bool:
+    """Whether a user's own eviction is told of fake items."""
+    if isinstance(p, MultiEviction):
+        return any(asks_users(q) for q in p.nested)
+    if isinstance(p, ActiveWrapper):
+        return isinstance(p.nested, UserEviction)
+    return isinstance(p, UserEviction) and hasattr(p, "notify_fake")
+
+
 def pre_notifications(triggers: list, x: dict) -> list[tuple[Any, int, int]]:
     """Fake items with the time of their results: borders have one of their own, users' fakes may go by the row."""
     return [fake for p in triggers if getattr(p, "pre_notify", None) for fake in p.pre_notify(x)]
 
 
-def in_order(fakes: list[tuple[Any, int, int]]) -> list[tuple[Any, int, int]]:
-    """K-10: those of several triggers by time, then in the order of the list; those that go by the row come last."""
-    return sorted(fakes, key=lambda sent: (sent[2], sent[1]))
+def send(*to: tuple[list[tuple[Any, int, int]], Any]) -> None:
+    """K-10: fakes of all triggers by time, ties in the order of the lists; those that go by the row come last.
+
+    Each list comes with what takes its fakes.
+    """
+    together = [(place, when, fake, take) for fakes, take in to for fake, when, place in fakes]
+    for _, when, fake, take in sorted(together, key=lambda sent: sent[:2]):
+        take(fake, when)
 
 
 def run(
@@ -366,6 +391,12 @@ def run(
         del virtual[: min(n, len(virtual))]
 
     def central_fake(fake: Any, when: Any) -> None:
+        if fake is AND_SO_ON:
+            if any(asks_users(p) for p in c_evictions):
+                raise Endless
+            for group in groups.values():
+                group.process_fake(fake, when)
+            return
         active = [p for p in c_evictions if hasattr(p, "notify_fake") and not clears(p)]
         delete_central(max([p.notify_fake(fake, len(virtual)) for p in active], default=0))
         for group in groups.values():
@@ -384,8 +415,8 @@ def run(
             groups[k] = Window(k, own, evictions(list(evict_list), others=bool(central_evictions)), out)
             if thread:
                 by_clock(own, x["t"], lambda fake, when: None)  # nothing is held yet
-        for fake, when, _ in in_order(pre_notifications(c_triggers, x)):
-            central_fake(fake, when)
+        mine = groups[k]
+        send((pre_notifications(c_triggers, x), central_fake), (pre_notifications(mine.triggers, x), mine.process_fake))
         answers = [p.notify(x) for p in c_triggers]
         fired = any(answers)
         groups[k].process_real(x, fired)
@@ -402,13 +433,9 @@ def run(
     return out
 
 
-def by_clock(triggers: list, now: int, send: Any) -> None:
+def by_clock(triggers: list, now: int, take: Any) -> None:
     """Borders of all time triggers up to now, in the order of time."""
-    timers = [t for p in triggers for t in time_triggers(p)]
-    while due := [t for t in timers if t.next <= now]:
-        first = min(due, key=lambda t: t.next)
-        border, first.next = first.next, first.next + first.z
-        send(border, border)
+    send(*((t.fakes_until(now), take) for p in triggers for t in time_triggers(p)))
 
 
 def time_triggers(p: Any) -> list[TimeTrigger]:

@@ -63,6 +63,59 @@ def test_three_time_triggers_take_turns(way: str, order: tuple[int, ...]) -> Non
     assert [(r.when, r.value) for r in live.results] == want
 
 
+def both_kinds(rows: list[dict[str, Any]], central: int, own: int, **evict: Any) -> list[tuple[Any, ...]]:
+    return given(rows, "k", central_trigger=p.time(central), trigger=p.time(own), **evict)
+
+
+def keyed(*rows: tuple[int, str]) -> list[dict[str, Any]]:
+    return [{"t": t, "k": k, "v": t} for t, k in rows]
+
+
+@pytest.mark.parametrize(("central", "own"), [(13, 11), (11, 13)])
+def test_no_window_is_lost_between_the_centre_and_a_key(way: str, central: int, own: int) -> None:
+    """The example of K-10 with one of its triggers at the centre: before the row at 14 comes 11, then 13."""
+    rows = keyed((1, "a"), (5, "a"), (14, "a"))
+    assert both_kinds(rows, central, own, evict=p.time(7)) == [("a", 11, [5]), ("a", None, [14])]
+
+
+def test_borders_of_the_centre_and_of_a_key_take_turns(way: str) -> None:
+    """Central ones at 4, 8, 12 for both keys; before its row at 13, those of a at 3, 6, 9, 12 among them.
+
+    b's own wait for a row of b, which never comes. At 12 the centre is first.
+    """
+    rows = keyed((1, "a"), (2, "b"), (13, "a"))
+    assert both_kinds(rows, 4, 3, evict=p.count(2)) == [
+        ("a", 3, [1]),
+        ("a", 4, [1]), ("b", 4, [2]),
+        ("a", 6, [1]),
+        ("a", 8, [1]), ("b", 8, [2]),
+        ("a", 9, [1]),
+        ("a", 12, [1]), ("b", 12, [2]), ("a", 12, [1]),
+        ("a", None, [1, 13]), ("b", None, [2]),
+    ]  # fmt: skip
+
+
+def test_a_keys_border_waits_for_its_key_not_so_those_of_the_centre(way: str) -> None:
+    """The row of b brings the central border 13, at which a's rows are too old; its own 11 comes with its next row."""
+    rows = keyed((1, "a"), (5, "a"), (14, "b"), (15, "a"))
+    assert both_kinds(rows, 13, 11, evict=p.time(7)) == [("a", None, [15]), ("b", None, [14])]
+
+
+def test_central_borders_by_the_clock_wait_for_no_border_of_a_key(way: str) -> None:
+    """However rows are cut into batches: the clock alone may have sent 13 before the row came that brings 11."""
+    sides: Any = {"central_trigger": p.time(13, thread=True), "trigger": p.time(11), "evict": p.time(7)}
+    assert given(keyed((1, "a"), (5, "a"), (14, "a")), "k", **sides) == [("a", None, [14])]
+
+
+def test_live_windows_take_turns_as_well() -> None:
+    window = pn.policy(central_trigger=p.time(13), trigger=p.time(11), evict=p.time(7))
+    live = LiveWindow(window, group_reduce=list, value="v", key="k", time="t")
+    for row in keyed((1, "a"), (5, "a"), (14, "a")):
+        live.process(row)
+    live.close()
+    assert [(r.when, r.value) for r in live.results] == [(11, [5]), (None, [14])]
+
+
 def test_threads_that_look_now_and_then_send_borders_in_order() -> None:
     clock = FakeClock()
     live = LiveWindow(

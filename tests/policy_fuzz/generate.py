@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from tests.policy_fuzz.users import GapTrigger, HalfOnFake, Leaves, SumTrigger
 
 NAN = float("nan")
+#: pauses so long that nobody may walk from border to border: a century of seconds, of microseconds
+FAR = (3_155_760_000, 3_155_760_000_000_000)
 
 
 @dataclass
@@ -66,12 +68,14 @@ def any_timer(policies: list) -> bool:
 
 def rows(rng: random.Random, keys: int) -> list[dict]:
     n = rng.choice((0, 1, 3, 8, 15, 30))
+    far = rng.choice(FAR) if rng.random() < 0.15 else 0
     step = rng.choice((0, 1, 2, 6))
     t, made = rng.randint(-3, 5), []
     for _ in range(n):
         v = float(rng.randint(-4, 8)) if rng.random() < 0.95 else NAN
         made.append({"t": t, "k": rng.randrange(keys), "v": v, "w": rng.randint(0, 5), "m": rng.choice("abc")})
         t += rng.randint(0, step) + (rng.randint(0, 15) if rng.random() < 0.1 else 0)
+        t += far + rng.randint(0, 99) if far and rng.random() < 0.2 else 0
     return made
 
 

@@ -171,9 +171,9 @@ class Compiled(Running):
         run: Any = kernels.run_grouped
         centre, own = self.centre.evictions, self.own.evictions
         return run(
-            centre.lines, centre.limits, self.middle, own.lines, own.limits, own.keeps_rows, with_rows, self.states,
-            ticks, cols, follows, slots, positions, owner, base, c_fired, *c_fakes.columns(), fired, *fakes.columns(),
-            self._out, meta, specs.MOST_FAKES, *self._stacks,
+            centre.lines, centre.limits, self.middle, own.lines, own.limits, own.keeps_rows, with_rows,
+            self.centre.by_clock, self.states, ticks, cols, follows, slots, positions, owner, base, c_fired,
+            *c_fakes.columns(), fired, *fakes.columns(), self._out, meta, specs.MOST_FAKES, *self._stacks,
         )  # fmt: skip
 
     def _keep(self, ticks: Array, cols: Array, owner: Array | int, positions: Array | int) -> int:

@@ -8,29 +8,21 @@ whoever drives the flow overrides or reads these.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import Any
 
-from panes.policies.runtimes import RunningEviction, RunningTrigger, sent_before
+from panes.policies.runtimes import RunningEviction, RunningTrigger
+from panes.policies.ticks import Sender, send_before
 
 #: called with (group, when): the rows that the group holds are a result
 Emit = Callable[["Group", Any], None]
 
 
-class Group:
+class Group(Sender):
     """One key's window: rows `head` to `tail` - 1 of the key are held."""
 
-    __slots__ = (
-        "active_evictions",
-        "active_triggers",
-        "clears",
-        "emit",
-        "evictions",
-        "head",
-        "key",
-        "tail",
-        "triggers",
-    )
+    __slots__ = ("clears", "emit", "head", "key", "tail")
 
     def __init__(
         self,
@@ -41,9 +33,7 @@ class Group:
         first: int = 0,
     ) -> None:
         self.key = key
-        self.triggers, self.evictions = tuple(triggers), tuple(evictions)
-        self.active_triggers = tuple(t for t in self.triggers if t.active)
-        self.active_evictions = tuple(e for e in self.evictions if e.active)
+        self.use(triggers, evictions)
         self.clears = any(e.clears for e in self.evictions)
         self.emit = emit
         self.head = self.tail = first
@@ -52,11 +42,22 @@ class Group:
     def size(self) -> int:
         return self.tail - self.head
 
-    def process_real(self, row: Any, when: Any, *, fired: bool = False) -> None:
-        """A row of this key: fake items before it, then trigger, evict, insert. `fired`: the centre has triggered."""
-        if self.active_triggers:
-            for _, fake, moment in sent_before(row, self.active_triggers):
-                self.process_fake(fake, when if moment is None else moment)
+    @property
+    def held(self) -> bool:
+        return self.tail > self.head
+
+    @property
+    def idle(self) -> bool:  # as for any sender, but asked before every row
+        return self.tail == self.head and not self.told
+
+    def process_real(self, row: Any, when: Any) -> None:
+        """A row of this key: fake items before it, then the row itself."""
+        if self.active_triggers and self.may_send(row):
+            send_before(row, when, (self,))
+        self.accept(row, when)
+
+    def accept(self, row: Any, when: Any, *, fired: bool = False) -> None:
+        """A row of this key: trigger, evict, insert. `fired`: the centre has triggered."""
         for trigger in self.triggers:
             if trigger.notify(row):
                 fired = True
@@ -101,7 +102,7 @@ class Group:
         self.tail += 1
 
 
-class Grouped:
+class Grouped(Sender):
     """Keys under central policies. Keys are in the order in which they were first seen."""
 
     def __init__(
@@ -110,9 +111,7 @@ class Grouped:
         evictions: Sequence[RunningEviction],
         new_group: Callable[[Any], Group],
     ) -> None:
-        self.triggers, self.evictions = tuple(triggers), tuple(evictions)
-        self.active_triggers = tuple(t for t in self.triggers if t.active)
-        self.active_evictions = tuple(e for e in self.evictions if e.active)
+        self.use(triggers, evictions)
         self._new_group = new_group
         self.groups: dict[Any, Group] = {}
         #: rows of all keys, oldest first, as (key, position in the key), if a central eviction may remove them
@@ -124,16 +123,24 @@ class Grouped:
             found = self.groups[key] = self._new_group(key)
         return found
 
+    @property
+    def held(self) -> bool:
+        return any(group.tail > group.head for group in self.groups.values())
+
+    def reached(self) -> Iterable[Sender]:
+        return (self, *islice(self.groups.values(), 1))
+
     def process_real(self, key: Any, row: Any, when: Any) -> None:
+        """A row: fake items of the centre and of its key before it, by time; then the row, to centre and key."""
         mine = self.group(key)
-        if self.active_triggers:
-            for _, fake, moment in sent_before(row, self.active_triggers):
-                self.process_fake(fake, when if moment is None else moment)
+        senders = [sender for sender in (self, mine) if sender.active_triggers and sender.may_send(row)]
+        if senders:
+            send_before(row, when, senders)
         fired = False
         for trigger in self.triggers:
             if trigger.notify(row):
                 fired = True
-        mine.process_real(row, when, fired=fired)
+        mine.accept(row, when, fired=fired)
         if fired:
             for group in self.groups.values():
                 if group is not mine:

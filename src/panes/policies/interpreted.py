@@ -17,7 +17,7 @@ from panes.errors import QueryError
 from panes.policies import specs
 from panes.policies.cuts import PLANS, Cutter
 from panes.policies.flow import Group, Grouped
-from panes.policies.runtimes import TimeTrigger, running_evictions, running_trigger, time_triggers
+from panes.policies.runtimes import running_evictions, running_trigger
 from panes.policies.specs import Time, leaves
 from panes.policies.user import TIME
 from panes.state import pickles
@@ -96,14 +96,15 @@ class Interpreted(Running):
         bounds = rows.offsets.tolist()
         for g, slot in enumerate(rows.slots.tolist()):
             group = self.grouped.group(slot)
-            timers = time_triggers(group.triggers)
+            by_clock = bool(group.timers) and group.timers[0].spec.thread
             first, last = bounds[g], bounds[g + 1]
             if not group.active_triggers and len(group.triggers) == 1 and len(group.evictions) == 1:
                 self._simple(group, names, [c[first:last] for c in lists])
                 continue
             for i in range(first, last):
                 row = dict(zip(names, [c[i] for c in lists]))
-                self._before(group, timers, row)
+                if by_clock:
+                    group.by_clock(times[i])
                 group.process_real(row, times[i])
 
     def _simple(self, group: Group, names: tuple[str, ...], lists: list[list[Any]]) -> None:
@@ -124,47 +125,11 @@ class Interpreted(Running):
     def _in_stream_order(self, rows: KeyRuns, names: tuple[str, ...], lists: Any, times: list[int]) -> None:
         order = range(len(rows)) if rows.arrival is None else np.argsort(rows.arrival).tolist()
         owner = rows.slots.repeat(np.diff(rows.offsets)).tolist()
-        timers = time_triggers(self.grouped.triggers)
         for i in order:
             row = dict(zip(names, [c[i] for c in lists]))
-            if self._thread and timers:
-                self._by_clock(timers, times[i], self.grouped.process_fake)
-            elif not any(g.size for g in self.groups.values()) and not self._asks_for_fakes():
-                for timer in timers:
-                    timer.skip(row[timer.column] - timer.limit)
-            group = self.grouped.group(owner[i])
-            self._before(group, time_triggers(group.triggers), row)
+            if self._thread:
+                self.grouped.by_clock(times[i])
             self.grouped.process_real(owner[i], row, times[i])
-
-    def _asks_for_fakes(self) -> bool:
-        """Whether users' own code would miss fake items sent while nothing is held."""
-        from panes.policies.user import ActiveEviction
-
-        return any(isinstance(p, ActiveEviction) for p in self.machine.leaves())
-
-    def _before(self, group: Group, timers: list[TimeTrigger], row: dict[str, Any]) -> None:
-        """Fake items that go by the clock come in the order of their times; none is sent where nothing is held."""
-        if not timers:
-            return
-        if timers[0].spec.thread:
-            self._by_clock(timers, row[TIME], group.process_fake, group)
-        elif not group.size and not self._asks_for_fakes():
-            for timer in timers:
-                timer.skip(row[timer.column] - timer.limit)
-
-    def _by_clock(self, timers: list[TimeTrigger], time: int, send: Any, group: Group | None = None) -> None:
-        quiet = not self._asks_for_fakes()
-        while True:
-            due = min((t for t in timers if t.border <= time), key=lambda t: t.border, default=None)
-            if due is None:
-                return
-            held = group.size if group is not None else any(g.size for g in self.groups.values())
-            if not held and quiet:
-                for timer in timers:
-                    timer.skip(time)
-                return
-            border, due.border = due.border, due.border + due.spec.size
-            send(border, border)
 
     def _closed(self) -> Closed:
         found, self._found = self._found, []
@@ -176,10 +141,10 @@ class Interpreted(Running):
             return Closed.none()
         self._until = watermark
         if self.machine.central:
-            self._by_clock(time_triggers(self.grouped.triggers), watermark, self.grouped.process_fake)
+            self.grouped.by_clock(watermark)
         else:
             for group in self.groups.values():
-                self._by_clock(time_triggers(group.triggers), watermark, group.process_fake, group)
+                group.by_clock(watermark)
         return self._closed()
 
     def finish(self) -> Closed:
@@ -222,9 +187,8 @@ class Interpreted(Running):
             self.notes.update(notes)
             self._found, self._first, self._until = [], {}, until
             if centre is not None:
-                grouped.triggers, grouped.evictions = centre()
+                grouped.use(*centre())
                 grouped.rows = deque(rows)
-                self._settle()
 
         return put_back
 
@@ -242,9 +206,8 @@ class Interpreted(Running):
         for slot, group in self.groups.items():
             if slot in place:
                 part._adopt(place[slot], self._state(group))
-        part.grouped.triggers, part.grouped.evictions = deepcopy((self.grouped.triggers, self.grouped.evictions))
+        part.grouped.use(*deepcopy((self.grouped.triggers, self.grouped.evictions)))
         part.grouped.rows = deque((place[slot], at) for slot, at in self.grouped.rows if slot in place)
-        part._settle()
         return part
 
     def _adopt(self, slot: int, state: Any) -> None:
@@ -255,12 +218,6 @@ class Interpreted(Running):
 
     def _state(self, group: Group) -> tuple[Any, ...]:
         return group.triggers, group.evictions, group.head, group.tail, self.notes[group.key]
-
-    def _settle(self) -> None:
-        """The active ones of the centre are those that were copied."""
-        grouped = self.grouped
-        grouped.active_triggers = tuple(t for t in grouped.triggers if t.active)
-        grouped.active_evictions = tuple(e for e in grouped.evictions if e.active)
 
     def put(self, slots: Array, part: Running) -> None:
         assert isinstance(part, Interpreted)
@@ -291,9 +248,8 @@ class Interpreted(Running):
             self._adopt(slot, pickles.loads(state, what))
         grouped = self.grouped
         triggers, evictions, rows = pickles.loads(centre[_STATE], what)
-        grouped.triggers, grouped.evictions = triggers, evictions
+        grouped.use(triggers, evictions)
         grouped.rows.extend((int(slot_map[slot]), position) for slot, position in rows)
-        self._settle()
 
     @property
     def nbytes(self) -> int:

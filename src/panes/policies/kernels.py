@@ -232,15 +232,17 @@ def _none_held(states: Array) -> bool:
 @njit(cache=True)
 def run_grouped(
     ce_lines: Array, ce_limits: Array, centre: Array, e_lines: Array, e_limits: Array, keeps: bool, rows: bool,
-    states: Array, ticks: Array, cols: Array, follows: Array, slots: Array, positions: Array, owner: Array, base: int,
+    by_clock: bool, states: Array, ticks: Array, cols: Array, follows: Array, slots: Array, positions: Array,
+    owner: Array, base: int,
     c_fired: Array, c_row: Array, c_first: Array, c_step: Array, c_count: Array, c_timed: Array,
     fired: Array, f_row: Array, f_first: Array, f_step: Array, f_count: Array, f_timed: Array,
     out: Array, meta: Array, most: int, stack: Array, asked: Array,
 ) -> Array:  # fmt: skip
     """Rows base..base+n-1 in the order in which they came, row i of slot owner[i]. Without `rows` only fake items come.
 
-    `c_...` is what central triggers said, the rest what those of the keys did. Evictions of one line are none at all.
-    No more than `most` fake items are sent: meta[WRONG] is then the row before which they were.
+    `c_...` is what central triggers said, the rest what those of the keys did; fake items of both come by time, unless
+    central ones go `by_clock`, which waits for no row. Evictions of one line are none at all. Fake items give no more
+    than about `most` windows: meta[WRONG] is then the row before which they were sent.
     """
     c, f, sent = 0, 0, 0
     own, central = len(e_lines) > 1, len(ce_lines) > 1
@@ -249,54 +251,51 @@ def run_grouped(
         j = base + i if rows else 0
         if rows:
             states[k, SEEN] = 1
-        while c < len(c_row) and c_row[c] == i:
-            at = next_run(c_row, c_first, c_count, c, i)
-            if at < 0 or _none_held(states):
+        end = ticks[0, j] if rows else 0
+        while (c < len(c_row) and c_row[c] == i) or (f < len(f_row) and f_row[f] == i):
+            at, mine = next_run(c_row, c_first, c_count, c, i), next_run(f_row, f_first, f_count, f, i)
+            if states[k, HEAD] == states[k, TAIL]:
+                mine = -1  # the key's own give nothing
+            if mine < 0 and (at < 0 or _none_held(states)):
                 while c < len(c_row) and c_row[c] == i:
                     c += 1
+                while f < len(f_row) and f_row[f] == i:
+                    f += 1
                 break
-            border = c_first[at]
-            end = border if c_timed[at] else ticks[0, j]
-            c_first[at] += c_step[at]
-            c_count[at] -= 1
-            if central:
-                n = ask_evictions(
-                    ce_lines, ce_limits, centre, 0, ticks, cols, follows, True, j, FAKE, border, True, stack, asked
-                )
-                _forward(states, centre, slots, positions, n)
-            out = tell_others(
-                e_lines, e_limits, states, ticks, cols, follows, k, j, FAKE, border, end, out, meta, stack, asked
-            )
-            if ce_lines[-1, OPTION] == 1:
-                _forward(states, centre, slots, positions, centre[0, TAIL] - centre[0, HEAD])
-            sent += 1
+            before = meta[FOUND]
+            if mine < 0 or (at >= 0 and (by_clock or c_first[at] <= f_first[mine])):
+                border = c_first[at]
+                c_first[at] += c_step[at]
+                c_count[at] -= 1
+                if central:
+                    n = ask_evictions(
+                        ce_lines, ce_limits, centre, 0, ticks, cols, follows, True, j, FAKE, border, True, stack, asked
+                    )
+                    _forward(states, centre, slots, positions, n)
+                out = tell_others(
+                    e_lines, e_limits, states, ticks, cols, follows, k, j, FAKE, border,
+                    border if c_timed[at] else end, out, meta, stack, asked,
+                )  # fmt: skip
+                if ce_lines[-1, OPTION] == 1:
+                    _forward(states, centre, slots, positions, centre[0, TAIL] - centre[0, HEAD])
+            else:
+                border = f_first[mine]
+                f_first[mine] += f_step[mine]
+                f_count[mine] -= 1
+                if own:
+                    n = ask_evictions(
+                        e_lines, e_limits, states, k, ticks, cols, follows, False, j, FAKE, border, True, stack, asked
+                    )
+                    states[k, HEAD] = min(states[k, HEAD] + n, states[k, TAIL])
+                out = emit(out, meta, k, states[k, HEAD], states[k, TAIL], border if f_timed[mine] else end)
+                if e_lines[-1, OPTION] == 1:
+                    states[k, HEAD] = states[k, TAIL]
+            sent += max(1, meta[FOUND] - before)
             if sent > most:
                 meta[WRONG] = j
                 return out
         if not rows:
             continue
-        end = ticks[0, j]
-        while f < len(f_row) and f_row[f] == i:
-            at = next_run(f_row, f_first, f_count, f, i)
-            if at < 0 or states[k, HEAD] == states[k, TAIL]:
-                while f < len(f_row) and f_row[f] == i:
-                    f += 1
-                break
-            border, timed = f_first[at], f_timed[at]
-            f_first[at] += f_step[at]
-            f_count[at] -= 1
-            if own:
-                n = ask_evictions(
-                    e_lines, e_limits, states, k, ticks, cols, follows, False, j, FAKE, border, True, stack, asked
-                )
-                states[k, HEAD] = min(states[k, HEAD] + n, states[k, TAIL])
-            out = emit(out, meta, k, states[k, HEAD], states[k, TAIL], border if timed else end)
-            if e_lines[-1, OPTION] == 1:
-                states[k, HEAD] = states[k, TAIL]
-            sent += 1
-            if sent > most:
-                meta[WRONG] = j
-                return out
         triggered = fired[i] or c_fired[i]
         if triggered:
             out = emit(out, meta, k, states[k, HEAD], states[k, TAIL], end)

@@ -7,7 +7,6 @@ send fake items by a clock between rows. One lock keeps rows and fake items apar
 
 from __future__ import annotations
 
-import heapq
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,16 +18,9 @@ from panes.policies.clock import Clock, SystemClock, Timer
 from panes.policies.flow import Group, Grouped
 from panes.policies.paths import extractors
 from panes.policies.policy import PolicyWindow
-from panes.policies.runtimes import (
-    ManyTriggers,
-    RunningTrigger,
-    TimeTrigger,
-    UserTrigger,
-    running_evictions,
-    running_trigger,
-    time_triggers,
-)
+from panes.policies.runtimes import ManyTriggers, RunningTrigger, UserTrigger, running_evictions, running_trigger
 from panes.policies.specs import Time, Triggers
+from panes.policies.ticks import Sender
 from panes.policies.user import TIME, ActiveTrigger, Tick
 from panes.units import TimeDomain
 
@@ -47,8 +39,9 @@ class LiveResult(NamedTuple):
 class _LiveGroup(Group):
     """A group that holds what the buffer holds."""
 
-    __slots__ = ("buffer", "extract")
+    __slots__ = ("buffer", "extract", "watch")
     buffer: Any
+    watch: _Watch | None
     extract: Callable[[Any], Any]
 
     def delete(self, n: int) -> None:
@@ -59,6 +52,41 @@ class _LiveGroup(Group):
     def insert(self, row: Any) -> None:
         self.buffer.insert(self.extract(row), self.tail, row.get(TIME))
         self.tail += 1
+
+
+class _Watch:
+    """Looks at the clock for one sender, and sleeps while nothing is held: no border could give anything."""
+
+    def __init__(self, window: LiveWindow, sender: Sender) -> None:
+        self._window, self._sender = window, sender
+        self._looked = window.clock.now()
+        self.timer: Timer | None = None
+        self.arm()
+
+    def arm(self) -> None:
+        """Have the clock call at the next border, or the next check."""
+        if self.timer is None:
+            self.timer = self._window.clock.call_at(self._next(), self._look)
+
+    def _next(self) -> int:
+        every, now = self._window._check, self._window.clock.now()
+        if every is None:
+            return min(timer.border for timer in self._sender.timers)
+        return now + every - (now - self._looked) % every
+
+    def _look(self) -> None:
+        with self._window._lock:
+            if self._window._closed:
+                return
+            self.timer, self._looked = None, self._window.clock.now()
+            self._sender.by_clock(self._looked)
+            if not self._sender.idle:
+                self.arm()
+
+    def catch_up(self) -> None:
+        """Borders that have passed while it slept are gone before a row comes."""
+        if self.timer is None:
+            self._sender.by_clock(self._window.clock.now())
 
 
 class LiveWindow:
@@ -110,8 +138,8 @@ class LiveWindow:
         )
         self._lock = threading.RLock()
         self._check = check
-        self._timers: list[Timer] = []
         self._closed = False
+        self._watches: list[_Watch] = []
         machine = self._machine
         self._paths = extractors(machine.columns)
         self._grouped = Grouped(
@@ -119,7 +147,7 @@ class LiveWindow:
             running_evictions(machine.central_evict, others=bool(machine.evict)),
             self._new_group,
         )
-        self._start(self._grouped.triggers, self._grouped.process_fake)
+        self._watch = self._start(self._grouped)
         if key is None and not machine.central:
             self._grouped.group(None)
 
@@ -146,7 +174,7 @@ class LiveWindow:
         )
         group.buffer = buffer(self.plan, self.costs, self._reduce, machine, self._granularity, self._last)
         group.extract = self._value or self._itself
-        self._start(triggers, group.process_fake)
+        group.watch = self._start(group)
         return group
 
     def _itself(self, row: Any) -> Any:
@@ -172,7 +200,12 @@ class LiveWindow:
                 if column not in seen:
                     seen[column] = extract(row)
             key = None if self._key is None else self._key(row)
+            watches = [w for w in (self._watch, self._watch_of(key)) if w is not None]
+            for watch in watches:
+                watch.catch_up()
             self._grouped.process_real(key, seen, when)
+            for watch in watches:
+                watch.arm()
 
     def close(self) -> None:
         """End of stream: what is held is one last result per key, and threads stop."""
@@ -180,8 +213,9 @@ class LiveWindow:
             if self._closed:
                 return
             self._closed = True
-            for timer in self._timers:
-                timer.cancel()
+            for watch in self._watches:
+                if watch.timer is not None:
+                    watch.timer.cancel()
             if self._machine.end:
                 for group in self._grouped.groups.values():
                     if group.size:
@@ -189,14 +223,20 @@ class LiveWindow:
 
     # --- threads ---
 
-    def _start(self, triggers: Any, process: Callable[[Any, Any], None]) -> None:
+    def _watch_of(self, key: Any) -> _Watch | None:
+        group = self._grouped.groups.get(key)
+        return group.watch if isinstance(group, _LiveGroup) else None
+
+    def _start(self, sender: Sender) -> _Watch | None:
         """Start what active triggers do by the clock."""
-        timers = [timer for timer in time_triggers(triggers) if timer.spec.thread]
-        if timers:
-            self._watch(timers, process)
-        for trigger in _users(triggers):
+        watch = None
+        if any(timer.spec.thread for timer in sender.timers):
+            watch = _Watch(self, sender)
+            self._watches.append(watch)
+        for trigger in _users(sender.triggers):
             assert isinstance(trigger.policy, ActiveTrigger)
-            trigger.policy.start(self._sender(process), self.clock)
+            trigger.policy.start(self._sender(sender.process_fake), self.clock)
+        return watch
 
     def _sender(self, process: Callable[[Any, Any], None]) -> Callable[[Any], None]:
         def send(fake: Any) -> None:
@@ -209,24 +249,6 @@ class LiveWindow:
                     process(fake, self.clock.now())
 
         return send
-
-    def _watch(self, timers: list[TimeTrigger], process: Callable[[Any, Any], None]) -> None:
-        """Look at the clock now and then, and send the borders that have passed, each once whoever is first."""
-        slot = len(self._timers)
-
-        def look() -> None:
-            with self._lock:
-                if self._closed:
-                    return
-                now = self.clock.now()
-                for border in heapq.merge(*(timer.until(now) for timer in timers)):
-                    process(border, border)
-                self._timers[slot] = self.clock.call_at(self._next_look(timers), look)
-
-        self._timers.append(self.clock.call_at(self._next_look(timers), look))
-
-    def _next_look(self, timers: list[TimeTrigger]) -> int:
-        return min(timer.border for timer in timers) if self._check is None else self.clock.now() + self._check
 
     @property
     def metrics(self) -> dict[str, Any]:

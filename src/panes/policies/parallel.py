@@ -17,8 +17,9 @@ from panes.errors import QueryError
 from panes.policies.buffers import Costs, Reduce, fold
 from panes.policies.flow import Group
 from panes.policies.policy import PolicyMachine
-from panes.policies.runtimes import running_evictions, running_trigger, sent_before
+from panes.policies.runtimes import running_evictions, running_trigger
 from panes.policies.specs import Time
+from panes.policies.ticks import send_before
 from panes.policies.user import TIME
 
 NO_WINDOW = -1
@@ -200,9 +201,7 @@ class TimeShare(Group):
 
     def reach(self, time: int) -> None:
         """The clock of all workers has come to `time`: give what is due, let go what a row of that time would."""
-        at = {TIME: time}
-        for _, border, when in sent_before(at, self.active_triggers):
-            self.process_fake(border, when)
+        send_before({TIME: time}, time, (self,))
         size, most = self.size, 0
         for eviction in self.active_evictions:
             most = max(most, eviction.notify_fake(time, size))

@@ -23,6 +23,7 @@ from panes.policies.specs import (
     is_active,
     leaves,
     resolved,
+    too_many,
     written_in_python,
 )
 from panes.policies.user import ActiveTrigger, UserPolicy
@@ -115,11 +116,7 @@ class PolicyMachine(Machine):
     def too_many(self, time: int) -> DataError:
         """What to say when fake items up to a time give more windows than anybody can want."""
         senders = [p for t in (*self.trigger, *self.central_trigger) for p in leaves(t) if is_active(p)]
-        given = ", ".join(map(repr, senders or (*self.trigger, *self.central_trigger)))
-        return DataError(
-            f"{given}: up to the row at time {time} there would be more than ten million windows, one for each "
-            "border without a row; give start=, a larger size, or an eviction by time"
-        )
+        return too_many(senders or (*self.trigger, *self.central_trigger), time)
 
     def start(self, *, reduces: bool) -> Running:
         if self.interpreted:

@@ -407,6 +407,14 @@ def running_evictions(policies: Sequence[Any], *, others: bool = False) -> list[
     return [running_eviction(p, several=several) for p in policies]
 
 
+def is_told_of_fakes(eviction: RunningEviction) -> bool:
+    """Whether an eviction that a user has written would miss fake items that are not sent."""
+    if isinstance(eviction, ManyEvictions):
+        return any(map(is_told_of_fakes, eviction.nested))
+    inner = eviction.inner if isinstance(eviction, ActiveWrapper) else eviction
+    return eviction.active and isinstance(inner, UserEviction)
+
+
 def numbers(row: Any, columns: Sequence[str]) -> tuple[float, ...]:
     """What delta policies compare; null is NaN."""
     return tuple(np.nan if row[c] is None else float(row[c]) for c in columns)

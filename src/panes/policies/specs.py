@@ -7,11 +7,11 @@ options of the other role are refused there. `check_trigger` and `check_eviction
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from panes.errors import QueryError
+from panes.errors import DataError, QueryError
 from panes.policies.distances import COSINE, EUCLIDEAN
 from panes.policies.user import BY_ROWS, BY_TIME, ActiveEviction, ActiveTrigger, Eviction, Trigger, UserPolicy
 from panes.units import Rows, TimeDomain, is_number
@@ -400,6 +400,15 @@ def written_in_python(policy: Any) -> bool:
     if isinstance(policy, Active):
         return written_in_python(policy.eviction)
     return isinstance(policy, UserPolicy) or (isinstance(policy, Delta) and callable(policy.function))
+
+
+def too_many(triggers: Sequence[Any], time: int, *, users: bool = False) -> DataError:
+    """What to say of more than MOST_FAKES fake items up to a time. `users`: their evictions must see each of them."""
+    what, cure = "windows, one for each border without a row", "give start=, a larger size, or an eviction by time"
+    if users:
+        what, cure = "borders that your own evictions are asked about", "give start= or a larger size"
+    given = ", ".join(map(repr, triggers))
+    return DataError(f"{given}: up to the row at time {time} there would be more than ten million {what}; {cure}")
 
 
 def _whole(value: Any, what: str, *, least: int) -> None:
