@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from panes.plan.aggregation import Aggregation, compile_aggregates
 from panes.plan.batches import conform
 from panes.plan.column_names import check_name
 from panes.plan.expressions import Scope
+from panes.plan.identity import told_apart
 from panes.plan.scalars import Scalars
 from panes.plan.steps import RESERVED, Shape, Step, apply_steps
 from panes.plan.total import never_fail
@@ -130,8 +131,16 @@ class QueryPlan:
             finalize=None if self.aggregation.direct and not self.steps else self._finish,
             rows_can_wait=self._rows_can_wait(),
             identity=self.identity,
+            told_apart=partial(told_apart, self, "latest()"),
+            void=self._void,
             outputs=self.outputs,
         )
+
+    @property
+    def _void(self) -> str | None:
+        """What the column that says whether a result is withdrawn is called after all steps, if it is there."""
+        given = None if self.stream.lateness is None else "void"
+        return self.steps[-1].after.called("void") if self.steps else given
 
     def _rows_can_wait(self) -> bool:
         """Whether nothing can be wrong with a row that is not seen when it is read."""

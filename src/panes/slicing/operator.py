@@ -8,6 +8,7 @@ or across snapshot and restore gives the same results.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from threading import RLock
 from typing import Any
 
@@ -19,6 +20,7 @@ from panes.errors import OperatorClosed, QueryError
 from panes.slicing.admission import TIME_LIMIT, bad_gaps, with_time
 from panes.slicing.arrival import Arrival, arrive
 from panes.slicing.checkpoint import restore, snapshot
+from panes.slicing.identity import Identity
 from panes.slicing.idle_keys import IdleKeys
 from panes.slicing.key_groups import KeyGroups, key_group
 from panes.slicing.keys import KeyDirectory
@@ -135,7 +137,9 @@ class SliceOperator:
         by_rows = [lane for lane in self._lanes if isinstance(lane, RowLane)]
         kinds = [d for lane in by_rows for d in lane.live.dimensions.values()]
         numbers = positions([q.window for q in self._queries], kinds) if by_rows else None
-        self._builder = ResultBuilder(self.spec, self._keys, labels, positions=numbers)
+        self._builder = ResultBuilder(
+            self.spec, self._keys, labels, positions=numbers, told_apart=self._told_apart(numbers is not None)
+        )
         self._gaps = sorted({c for q in self._queries for c in _gap_columns(q.window)})
         self._needs_raw = bool(kinds)
         #: rows that are not late give nothing, and can't fail, as long as the watermark stays below this
@@ -146,6 +150,11 @@ class SliceOperator:
         ordered = any(f.name.endswith("seq") for a in self.spec.aggs for f in a.bound.fields)
         self._order_matters = ordered or any(isinstance(lane, RowLane) for lane in self._lanes)
         self._buffer.forget_due()
+
+    def _told_apart(self, positions: bool) -> Callable[[], Identity] | None:
+        """How results of the windows of now are told apart."""
+        windows = {q.label: q.window for q in self._queries}
+        return None if self.spec.told_apart is None else partial(self.spec.told_apart, windows, positions)
 
     def _next_due(self) -> tuple[int, int]:
         """The watermark, and the number of rows, before which nothing can be due."""
@@ -299,7 +308,7 @@ class SliceOperator:
         self._halfway = False
         self._counts["results"] += len(result)
         if self._due:
-            result, self._due = Result(pa.concat_tables([*self._due, result.table])), []
+            result, self._due = self._builder.joined([*self._due, result.table]), []
         return result
 
     def _ingest(self, table: pa.Table) -> list[Results]:

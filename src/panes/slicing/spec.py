@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from panes.errors import QueryError
+from panes.slicing.identity import Identity
 from panes.slicing.lane import Agg
 from panes.units import TimeDomain
 from panes.windows.base import Bound, Window
@@ -54,6 +55,10 @@ class OperatorSpec:
     rows_can_wait: bool = True
     #: facts that tell one query from another, for snapshots; without its windows
     identity: Mapping[str, Any] = field(default_factory=dict)
+    #: how results are told apart, given the windows of now and whether they have positions; raises if they can't be
+    told_apart: Callable[[Mapping[str, Bound], bool], Identity] | None = None
+    #: the column that says whether a result is withdrawn, as `finalize` leaves it; None: there is none
+    void: str | None = None
     #: what users call the results, to show; none: as the aggregates are called
     outputs: tuple[str, ...] = ()
 

@@ -123,6 +123,11 @@ class Bound:
         """Whether a row can make it fail: user code does, and values that it can't take."""
         return False
 
+    @property
+    def repeats(self) -> str | None:
+        """Why two of its windows may have the same key and bounds; None: no two have."""
+        return None
+
 
 class ContextFree(Bound, ABC):
     """Windows whose edges are known without rows. All intervals are half-open [start, end).
@@ -277,6 +282,15 @@ class LookBack(Bound):
     #: ticks on time or a column only: due also if the step holds no row, from the first row of the key on
     unchanged: bool = field(default=False, kw_only=True)
     context = ContextClass.FORWARD_AWARE
+
+    @property
+    def repeats(self) -> str | None:
+        if self.unchanged and self.measure != TIME and not self.changes_only:
+            return (
+                f"windows at every step of {self.measure}, unchanged ones too, have nothing that tells one from the "
+                "next: say unchanged=False (in CQL: ON CHANGE)"
+            )
+        return None
 
     @property
     def no_lateness(self) -> str | None:

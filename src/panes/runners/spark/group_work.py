@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from panes.runners.spark.event_time import EventTime
 from panes.runners.spark.group_operator import Given, Runnable, Running
 from panes.runners.spark.group_state import GroupState, Head
@@ -76,7 +74,7 @@ class GroupWork:
     def _given(self, given: Given, rows: int, op: Running, written: int) -> pd.DataFrame:
         import pandas as pd
 
-        results = pa.concat_tables(given.results) if given.results else None
+        results = self._query.given(given.results)
         late = given.late if self._keep_late and given.late.num_rows else None
         facts = {
             "results": [None if results is None else to_bytes(results)],

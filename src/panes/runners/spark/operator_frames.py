@@ -58,6 +58,7 @@ def operator_frame(
     late: bool = False,
     key_groups: int = 16,
     inside: bool = False,
+    latest: bool = False,
 ) -> DataFrame:
     """What an operator gives of frames; with `windows`, what these give of that."""
     query, sources = GraphQuery.of(source, windows, sequence)
@@ -80,7 +81,8 @@ def operator_frame(
     ]
     # the watermark is kept by Spark from here on, the least of all streams
     packed = _union([each.drop(PACKED_TIME) for each in rows])
-    made = in_groups(packed, replace(query, times=times), _MILLIS, groups, late=late, inside=inside)
+    running = replace(query, times=times, latest=latest)
+    made = in_groups(packed, running, _MILLIS, groups, late=late, inside=inside)
     return made if inside else watched(made, query.facts(groups))
 
 

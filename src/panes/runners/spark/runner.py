@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from panes.errors import QueryError
 from panes.plan.hints import did_you_mean
+from panes.plan.identity import told_apart
 from panes.plan.query import QueryPlan, StreamPlan
 from panes.runners.local.derived import DerivedSource, QuerySource
 from panes.runners.local.source import Source
@@ -44,15 +45,24 @@ def to_spark(
     trusted: bool = False,
     inside: bool = False,
     sequence: str | None = None,
+    latest: bool = False,
 ) -> DataFrame:
     """The results of a query as a Spark frame."""
+    if latest:
+        told_apart(plan, "to_spark(latest=True)")  # or it says which column is missing
     if not isinstance(key_groups, int) or not 1 <= key_groups <= MOST_GROUPS:
         raise QueryError(f"key_groups must be a whole number from 1 to {MOST_GROUPS}; got {key_groups!r}")
     blobs = () if restore is None else (restore,) if isinstance(restore, bytes) else tuple(restore)
     if over_operators(source):
         _check_over_operators(strategy, restore)
         given = operator_frame(
-            source, sequence, windows=replace(plan, steps=()), late=late, key_groups=key_groups, inside=inside
+            source,
+            sequence,
+            windows=replace(plan, steps=()),
+            late=late,
+            key_groups=key_groups,
+            inside=inside,
+            latest=latest,
         )
         return step_frame(plan.steps, plan.given.schema, given) if plan.steps else given
     frame, marked = _data(plan, source)
@@ -60,7 +70,8 @@ def to_spark(
     marked, passed = marked and bool(frame.isStreaming), source.windowed and bool(frame.isStreaming)
     if passed:
         _check_passed(plan.stream, source)
-    job = Job(replace(plan, steps=()), frame, late, key_groups, blobs, trusted, marked, passed, inside, sequence)
+    bare = replace(plan, steps=())
+    job = Job(bare, frame, late, key_groups, blobs, trusted, marked, passed, inside, sequence, latest)
     if job.streaming:
         check_session(frame.sparkSession, key_groups=key_groups)
     chosen = choose(job, strategy)

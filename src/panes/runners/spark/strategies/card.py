@@ -31,6 +31,8 @@ class Job:
     inside: bool = False
     #: a column that gives rows of the same time their order
     sequence: str | None = None
+    #: of what a micro-batch gives, only the newest revision of each identity
+    latest: bool = False
     #: frames by the name of the strategy that was tried: trying is building, and needs doing once
     built: dict[str, DataFrame] = field(default_factory=dict, compare=False, repr=False)
 

@@ -58,7 +58,8 @@ def _query(job: Job) -> GroupQuery:
         return PassedQuery(job.plan, columns, job.sequence)
     # where the watermark is that of several streams, rows of one don't say how far it is
     alone = job.streaming and not (job.marked or job.inside)
-    return GroupQuery(job.plan, columns, job.sequence, EventTime.of(job.plan.stream) if alone else None)
+    early = EventTime.of(job.plan.stream) if alone else None
+    return GroupQuery(job.plan, columns, job.sequence, early, job.latest)
 
 
 def needed(job: Job, query: GroupQuery) -> list[str]:
