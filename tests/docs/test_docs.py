@@ -29,6 +29,7 @@ EXAMPLES = {
     "robustness.md": 2,
     "semantics.md": 0,
     "sources.md": 7,
+    "storing.md": 5,
     "spark.md": 4,
     "testing.md": 2,
     "window-library.md": 9,

@@ -63,6 +63,13 @@ def difference(want: list[Result], got: list[Result], aggregates: Sequence[tuple
     return "\n".join(lines) or None
 
 
+def out_of_order(given: list[Result]) -> str | None:
+    """What one call gives: withdrawals first, then the others; both in the order of their ends, none last."""
+    places = [(not r.void, r.end is None, 0 if r.end is None else r.end) for r in given]
+    wrong = next((i for i in range(1, len(places)) if places[i] < places[i - 1]), None)
+    return None if wrong is None else f"order: {show(given[wrong][:8])} comes after {show(given[wrong - 1][:8])}"
+
+
 def show(identity: tuple[Any, ...]) -> str:
     key, window, start, end, lo, hi, revision, void = identity
     positions = f" from {lo} to {hi}" if lo is not None or hi is not None else ""

@@ -59,7 +59,9 @@ WINDOWED_HABITS: Mapping[str, str] = {
     **_each(
         "to_pandas to_arrow to_polars rows collect show toPandas", 'agg(total="sum(price)") first, then to_pandas()'
     ),
-    **_each("to_spark operator explain plot identity latest", 'agg(total="sum(price)") first: only then there is a query'),
+    **_each(
+        "to_spark operator explain plot identity latest", 'agg(total="sum(price)") first: only then there is a query'
+    ),
     **_each("where filter query", "where(...) before window(...) for rows, or after agg(...) for results"),
     **_each("groupBy groupby group_by", 'key_by("symbol") before window(...)'),
     **_each("withWatermark with_watermark", 'pn.stream(..., watermark="10 s")'),
