@@ -120,11 +120,12 @@ def test_what_is_stored_is_the_latest(name: str) -> None:
         assert not any(row["void"] for row in latest.rows())
 
 
+RENAMED = {"gone": "void", "number": "revision"}
 CHANGED: dict[str, Callable[[Any], Query]] = {
     "where": lambda windows: windows.agg(n="count(*)", total="sum(v)").where("total > 8"),
     "renamed": lambda windows: (
         windows.agg(n="count(*)")
-        .select("window", "window_to", "n", s="k", a="window_start", b="window_end", c="window_from", gone="void", r="revision")
+        .select("window", "window_to", "n", s="k", a="window_start", b="window_end", c="window_from", **RENAMED)
         .where("n <> 3")
     ),
     "ordered": lambda windows: windows.agg(n="count(*)").order_by("n DESC"),

@@ -107,6 +107,8 @@ def _with_voids(table: pa.Table, numbers: Array, columns: list[pa.Array]) -> tup
     given_again = void | (table.column("revision").to_numpy() > 0)
     given_again[numbers[rows]] = False
     missing = np.flatnonzero(given_again)
+    if not len(missing) and len(rows) == len(numbers):
+        return numbers, columns, np.zeros(len(numbers), bool)
     withdrawn = np.arange(len(missing) + len(rows)) < len(missing)
     index = pa.array(np.concatenate((np.zeros(len(missing), np.int64), rows)), mask=withdrawn)
     return np.concatenate((missing, numbers[rows])), [c.take(index) for c in columns], withdrawn

@@ -12,6 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from panes.windows.base import NEVER
+
 Array = np.ndarray
 #: Codes of several columns are put together in one number as long as that stays below this.
 _ROOM = 1 << 62
@@ -50,6 +52,14 @@ def voids_first(table: pa.Table, void: str | None) -> pa.Table:
     if not np.count_nonzero(gone[1:] > gone[:-1]):  # no withdrawal comes after a result
         return table
     return table.take(pa.array(np.argsort(~gone, kind="stable")))
+
+
+def by_end(table: pa.Table, end: str) -> pa.Table:
+    """The rows in the order of this column, which holds times; those without one come last."""
+    ends = table.column(end).cast(pa.int64()).fill_null(NEVER).to_numpy()
+    if not np.count_nonzero(ends[1:] < ends[:-1]):
+        return table
+    return table.take(pa.array(np.argsort(ends, kind="stable")))
 
 
 def _groups(columns: list[pa.ChunkedArray], n: int) -> Array:

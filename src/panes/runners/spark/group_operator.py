@@ -23,7 +23,7 @@ from panes.plan.identity import told_apart
 from panes.plan.query import QueryPlan
 from panes.runners.spark.event_time import EventTime
 from panes.runners.spark.packing import unpacked
-from panes.slicing.identity import newest, voids_first
+from panes.slicing.identity import by_end, newest, voids_first
 from panes.slicing.operator import SliceOperator
 from panes.slicing.results import Result
 from panes.slicing.spec import MANUAL, OperatorSpec
@@ -148,10 +148,10 @@ class PassedQuery(GroupQuery):
 
 
 def at_once(plan: QueryPlan, tables: Sequence[pa.Table], *, latest: bool) -> pa.Table | None:
-    """Results of windows that several calls gave, as of one: withdrawals first, and if asked only the newest."""
+    """Results of windows that several calls gave, in the order of one; if asked only the newest of each."""
     if not tables:
         return None
-    table = pa.concat_tables(tables)
+    table = tables[0] if len(tables) == 1 else by_end(pa.concat_tables(tables), "window_end")
     if plan.stream.lateness is None:
         return table
     identity = told_apart(plan, "latest=True")
