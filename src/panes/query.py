@@ -179,7 +179,8 @@ class Query(Answers, Hinted):
         from panes.plan.explain import explain
         from panes.runners.local.derived import explain_inputs
 
-        explained = explain(self.operator(), self._plan.steps, explain_inputs(self._source))
+        silence = self._plan.stream.silence
+        explained = explain(self.operator(), self._plan.steps, explain_inputs(self._source), silence)
         if self._source is None or not self._source.on_spark:
             return explained
         from panes.runners.spark.explain import explain as explain_on_spark

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from panes.plan.flow import inputs_text
+from panes.plan.silence import BY_ROWS, Silence
 from panes.plan.steps import Step
 from panes.slicing.operator import SliceOperator
 from panes.slicing.rows.row_lane import RowLane
@@ -71,12 +72,17 @@ class Explanation:
         return str(self)
 
 
-def explain(op: SliceOperator, steps: Sequence[Step] = (), inputs: Sequence[str] = ()) -> Explanation:
-    """Explain a running operator, or a fresh one, with the steps on its results and what its stream is made from."""
+def explain(
+    op: SliceOperator, steps: Sequence[Step] = (), inputs: Sequence[str] = (), silence: Silence = BY_ROWS
+) -> Explanation:
+    """Explain a running operator, or a fresh one, with the steps on its results and what its stream is made from.
+
+    `silence`: what the stream does when no rows come.
+    """
     spec = op.spec
     bound = [(label, window, window.bind(spec.domain)) for label, window in op.windows.items()]
     return Explanation(
-        _stream(spec),
+        _stream(spec) + (f"; {silence.spoken}" if silence.spoken else ""),
         tuple(
             (label, repr(window), _measures(b), f"{b.context.value} ({_CLASSES[b.context]})")
             for label, window, b in bound

@@ -20,6 +20,7 @@ from panes.plan.batches import conform
 from panes.plan.column_names import check_name
 from panes.plan.expressions import Scope
 from panes.plan.scalars import Scalars
+from panes.plan.silence import BY_ROWS, Silence
 from panes.plan.steps import RESERVED, Shape, Step, apply_steps
 from panes.plan.total import never_fail
 from panes.slicing.ledger import KEEP_LATE
@@ -51,6 +52,8 @@ class StreamPlan:
     keys: tuple[str, ...] = ()
     watermark: int | str | None = None  # ticks, "manual", or None: declared in order
     lateness: int | None = None
+    #: what happens when no rows come
+    silence: Silence = BY_ROWS
     #: how many rows that no result uses are held by operators that users have; None: all
     keep_late: int | None = KEEP_LATE
     where: tuple[Condition, ...] = ()

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from panes.clock import Clock, SystemClock, Timer
 from panes.errors import OperatorClosed, QueryError
 from panes.policies.buffers import Costs, Reduce, buffer, choose
-from panes.policies.clock import Clock, SystemClock, Timer
 from panes.policies.flow import Group, Grouped
 from panes.policies.paths import extractors
 from panes.policies.policy import PolicyWindow

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from panes.aggregates.columns import column_from_arrow
+from panes.clock import FakeClock
 from panes.errors import DataError, QueryError
-from panes.policies.clock import FakeClock
 from panes.policies.library import fields as k
 from panes.policies.library import order
 from panes.policies.library.arrays import Arrays
