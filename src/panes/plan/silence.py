@@ -62,7 +62,7 @@ BY_ROWS = Silence()
 
 def plan_silence(idle: Any, timeout: Any, clock: Any, *, watermark: Any = None, pushed: bool = False) -> Silence:
     """What users wrote, checked. `pushed`: the stream has no data of its own."""
-    found = Silence(_micros(idle, "idle"), _micros(timeout, "timeout"), clock=clock)
+    found = Silence(silent_for(idle, "idle"), silent_for(timeout, "timeout"), clock=clock)
     if clock is not None and not is_clock(clock):
         raise QueryError(f"clock must be a clock with now(), call_at() and wait(), or None; got {clock!r}")
     if idle is not None and watermark == MANUAL:
@@ -102,10 +102,12 @@ def same_idle(silence: Silence, watermark: Any) -> Silence:
 
 
 def span(micros: int) -> str:
+    """So many microseconds, as users write them."""
     return str(Duration(micros * 1000))
 
 
-def _micros(given: Any, argument: str) -> int | None:
+def silent_for(given: Any, argument: str) -> int | None:
+    """A span of the clock in microseconds, as users write it."""
     if given is None:
         return None
     if isinstance(given, bool) or not isinstance(given, str | dt.timedelta | Duration):
