@@ -232,10 +232,13 @@ class Stream(Answers, Operated, Hinted):
         - `key_groups`: into how many parts the state of a stream is divided; fixed for the life of a checkpoint.
         """
         from panes.plan.flow import Flow
+        from panes.runners.spark.check import check_silence
         from panes.runners.spark.flows import flow_frame, late_frame
-        from panes.runners.spark.source import frame_of
+        from panes.runners.spark.source import frame_of, is_stream
 
         source, flow = self._data("to_spark()"), Flow.of(self._plan)
+        if is_stream(source):
+            check_silence(self._plan, source)
         if sequence is None and not late and key_groups == 16:
             return flow_frame(flow, frame_of(source))
         from panes.runners.spark.operator_frames import has_operators, operator_frame

@@ -6,6 +6,7 @@ where it must come without the next row, so nothing here depends on how fast any
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
@@ -160,6 +161,28 @@ def test_the_end_needs_no_row() -> None:
     given = ten_seconds(stream(clock, row(1), 30, seen, row(2), timeout="30 s")).rows()
     assert bounds(given) == [(0, 10, 1)]
     seen.set()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_a_run_gives_follows_from_when_rows_came(seed: int) -> None:
+    """The same as pushing each row after what the clock said before it, whatever the threads did."""
+    rng = random.Random(seed)
+    clock, steps, now = FakeClock(), [], 0
+    for _ in range(60):
+        now += rng.randrange(0, 3)
+        steps += [rng.choice((0, 0, 1, 7, 10, 25)), row(max(0, now + rng.randrange(-4, 20)), rng.randrange(5))]
+    windows = [pn.tumbling("5 s"), pn.session("3 s"), pn.sliding(pn.rows(3), every=pn.rows(2))]
+    made = stream(clock, *steps, watermark="2 s", idle="10 s").window(*windows).agg(n="count(*)", v="sum(v)")
+    pushed = pn.stream(None, schema=SCHEMA, time="ts", watermark="2 s").window(*windows).agg(n="count(*)", v="sum(v)")
+    op, expected = pushed.operator(), []
+    for gap, each in zip(steps[::2], steps[1::2]):
+        op.next_due()  # rows that wait are worked on, so that the watermark is theirs
+        if gap >= 10 and op.watermark > -(2**62):
+            expected += op.advance(op.watermark + gap * 1000).rows()
+        expected += op.push(each).rows()
+    expected += op.finish().rows()
+    assert sorted(map(str, made.rows())) == sorted(map(str, expected))
+    assert made.metrics["rows_late"] == op.metrics["rows_late"]
 
 
 # --- merged, joined, inside others ---

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from panes.clock import FakeClock
 from panes.testing.evaluate import evaluate
+from panes.testing.file_clock import FileClock
 from panes.testing.laws import check_laws
 from panes.testing.micro_batches import MicroBatches, micro_batches
 from panes.testing.replay import replay_transcript
@@ -11,6 +12,7 @@ from panes.testing.transcript import TranscriptError
 
 __all__ = [
     "FakeClock",
+    "FileClock",
     "MicroBatches",
     "TranscriptError",
     "check_laws",

@@ -86,6 +86,7 @@ class GraphQuery:
     windows: QueryPlan | None = None
     sequence: str | None = None
     times: tuple[EventTime, ...] = ()  # of streaming frames, one for each leaf
+    clock: StreamPlan | None = None  # only rows move their watermarks
 
     @classmethod
     def of(

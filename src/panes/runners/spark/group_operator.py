@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from panes.plan.query import QueryPlan
+from panes.plan.query import QueryPlan, StreamPlan
 from panes.runners.spark.event_time import EventTime
 from panes.runners.spark.packing import unpacked
 from panes.slicing.operator import SliceOperator
@@ -64,6 +64,10 @@ class Runnable(Protocol):
     @property
     def late_schema(self) -> pa.Schema: ...
 
+    @property
+    def clock(self) -> StreamPlan | None:
+        """The stream, if the clock moves its watermark."""
+
     def facts(self, groups: int) -> dict[str, Any]: ...
 
     def rows(self, packed: Sequence[bytes]) -> Any: ...
@@ -84,6 +88,8 @@ class GroupQuery:
     sequence: str | None = None  # a column that gives rows of a micro-batch their order
     #: how the rows of a key group let event time pass; None: they don't, as where other streams make the watermark too
     early: EventTime | None = None
+    #: the stream, if the clock moves its watermark when no rows come
+    clock: StreamPlan | None = None
 
     @cached_property
     def spec(self) -> OperatorSpec:
@@ -103,6 +109,8 @@ class GroupQuery:
     def facts(self, groups: int) -> dict[str, Any]:
         """What must stay the same for a checkpoint to be of use."""
         order = {} if self.sequence is None else {"sequence": self.sequence}
+        if self.clock is not None:
+            order["clock"] = "arrival" if self.clock.silence.arrives else "idle"
         return {"identity": self.spec.whole_identity, "columns": list(self.columns), "key_groups": groups, **order}
 
     def rows(self, packed: Sequence[bytes]) -> pa.Table | None:

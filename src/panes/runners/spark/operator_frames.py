@@ -17,7 +17,7 @@ import pyarrow as pa
 from panes.errors import QueryError
 from panes.plan.query import QueryPlan
 from panes.runners.local.source import Source
-from panes.runners.spark.check import check_session
+from panes.runners.spark.check import check_session, check_silence
 from panes.runners.spark.event_time import EventTime
 from panes.runners.spark.frame_columns import by_group, mapped
 from panes.runners.spark.graph_query import LEAF, GraphQuery, LeafSource, operators_in
@@ -72,6 +72,8 @@ def operator_frame(
     if not streaming:
         rows = [_packed(frame, leaf, k, groups) for frame, leaf, k in zip(frames, leaves, keys)]
         return _static(_union(rows), query)
+    for leaf in leaves:
+        check_silence(leaf.stream, source)
     check_session(frames[0].sparkSession, key_groups=key_groups)
     times = tuple(EventTime.of(leaf.stream) for leaf in leaves)
     rows = [

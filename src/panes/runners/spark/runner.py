@@ -13,7 +13,7 @@ from panes.plan.hints import did_you_mean
 from panes.plan.query import QueryPlan, StreamPlan
 from panes.runners.local.derived import DerivedSource, QuerySource
 from panes.runners.local.source import Source
-from panes.runners.spark.check import check_session
+from panes.runners.spark.check import check_session, check_silence
 from panes.runners.spark.event_time import EventTime
 from panes.runners.spark.flows import step_frame
 from panes.runners.spark.operator_frames import operator_frame, over_operators
@@ -62,6 +62,7 @@ def to_spark(
         _check_passed(plan.stream, source)
     job = Job(replace(plan, steps=()), frame, late, key_groups, blobs, trusted, marked, passed, inside, sequence)
     if job.streaming:
+        check_silence(plan.stream, source, alone=not (marked or passed or inside))
         check_session(frame.sparkSession, key_groups=key_groups)
     chosen = choose(job, strategy)
     given = chosen.build(job)

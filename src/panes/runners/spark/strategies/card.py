@@ -38,6 +38,18 @@ class Job:
     def streaming(self) -> bool:
         return bool(self.frame.isStreaming)
 
+    @property
+    def clocked(self) -> bool:
+        """Whether the clock moves the watermark, when no rows come, of a stream."""
+        alone = not (self.marked or self.passed or self.inside)
+        return self.streaming and alone and self.plan.stream.silence.patience is not None
+
+    @property
+    def clock_file(self) -> str | None:
+        """Where a clock for tests has the time for other processes."""
+        clock = self.plan.stream.silence.clock
+        return None if clock is None else str(clock.path)  # type: ignore[attr-defined]
+
 
 def _facts(job: Job) -> dict[str, Any]:
     return GroupQuery(job.plan, used_columns(job.plan, job.sequence), job.sequence).facts(job.key_groups)
