@@ -151,6 +151,19 @@ def test_system_time_windows_close(spark: Any, tmp_path: Path) -> None:
     live.query.stop()
 
 
+def test_a_silent_side_does_not_hold_up_system_time(spark: Any, tmp_path: Path) -> None:
+    clock = FileClock(tmp_path / "now")
+    busy = MicroBatches(spark, [rows(1, 4)], schema=SCHEMA, folder=tmp_path / "in").frame
+    silent = MicroBatches(spark, schema=SCHEMA, folder=tmp_path / "none").frame
+    both = pn.merge(*(pn.stream(frame, time=pn.arrival(), key="k") for frame in (busy, silent)))
+    both = replace(both, _plan=replace(both._plan, silence=Silence(arrives=True, clock=clock)))
+    live = Live(spark, both.window(pn.tumbling("1 s")).agg(n="count(*)").to_spark(key_groups=2), tmp_path)
+    assert live.given() == []
+    clock.advance_to(4_000_000_000 * SECOND)
+    assert [(k, n) for k, _, n in live.given()] == [("a", 2)]
+    live.query.stop()
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

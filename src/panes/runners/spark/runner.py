@@ -99,8 +99,12 @@ def _check_sequence(plan: QueryPlan, sequence: str | None) -> None:
 
 
 def _data(plan: QueryPlan, source: Source) -> tuple[DataFrame, bool]:
-    """The rows, and whether each of the streams that they are merged of has its watermark."""
-    frame = source.marked(plan.stream) if isinstance(source, DerivedSource) else None
+    """The rows, and whether each of the streams that they are merged of has its watermark.
+
+    Times of arrival are those of one clock, whichever stream rows come from, so there one watermark will do.
+    """
+    apart = not plan.stream.silence.arrives
+    frame = source.marked(plan.stream) if apart and isinstance(source, DerivedSource) else None
     return frame_of(source) if frame is None else frame, frame is not None
 
 
