@@ -36,7 +36,9 @@ def _least_zero(node: exp.Expr) -> exp.Expr:
 
 def _substring(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     """Places are counted from 1, and 0 means 1."""
-    start, length = node.args["start"], node.args.get("length")
+    start, length = node.args.get("start"), node.args.get("length")
+    if start is None:
+        raise ExpressionError("substring takes a text, a place from 1 on and perhaps a length")
     number = whole_number(start)
     if number == 0:
         start = exp.Literal.number(1)

@@ -33,6 +33,15 @@ _FIELDS: Mapping[str, tuple[str, int]] = {
     **dict.fromkeys(("MINUTE", "M", "MIN", "MINS", "MINUTES"), ("minute", 0)),
     **dict.fromkeys(("SECOND", "S", "SEC", "SECONDS", "SECS"), ("second", 0)),
 }
+#: units of DATEDIFF: all that DuckDB can read, which would refuse others only when there are rows
+_DIFFERENCES = frozenset(
+    """
+    year y yr yrs years quarter quarters month mon mons months week w weeks day d days dayofmonth hour h hours hr hrs
+    minute m min mins minutes second s sec secs seconds millisecond ms msec msecs milliseconds microsecond us usec
+    usecs microseconds dow weekday dayofweek isodow doy dayofyear decade dec decs decades century cent c centuries
+    millennium mil mils millennia millenium isoyear yearweek weekofyear epoch julian
+    """.upper().split()
+)
 _WHOLE_DAYS = ("DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
 
 
@@ -71,11 +80,25 @@ def _extract(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
 
 def _trunc(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     unit = node.args["unit"]
-    name = str(unit.name or unit.this).upper()
-    if name not in _UNITS:
-        known = ", ".join(sorted(set(_UNITS.values())))
-        raise ExpressionError(f"date_trunc: there is no unit {name.lower()!r}; there are: {known}")
-    return call("DATE_TRUNC", exp.Literal.string(_UNITS[name]), node.this.copy())
+    if _word(unit) not in _UNITS:
+        raise _no_unit("date_trunc", unit)
+    return call("DATE_TRUNC", exp.Literal.string(_UNITS[_word(unit)]), node.this.copy())
+
+
+def _difference(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    unit = node.args.get("unit")
+    if unit is not None and _word(unit) not in _DIFFERENCES:
+        raise _no_unit("datediff", unit)
+    return node
+
+
+def _word(unit: exp.Expr) -> str:
+    return str(unit.name or unit.this).upper()
+
+
+def _no_unit(function: str, unit: exp.Expr) -> ExpressionError:
+    known = ", ".join(sorted(set(_UNITS.values())))
+    return ExpressionError(f"{function}: there is no unit {_word(unit).lower()!r}; there are: {known}")
 
 
 def _to_date(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
@@ -177,6 +200,7 @@ TIME_RULES: Mapping[type[exp.Expr], Rule] = {
     exp.Extract: _extract,
     exp.TimestampTrunc: _trunc,
     exp.DateTrunc: _trunc,
+    exp.DateDiff: _difference,
     exp.DayOfWeek: _sunday_is_one,
     exp.UnixSeconds: lambda node, type_of: floor_seconds(node.this),
     exp.UnixMillis: _floor_millis,

@@ -24,7 +24,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def position(text: str, start: int | None) -> str:
-    """Where in `text` an error is: `"at character 5 of 'a + foo(b)'"`."""
+    """Where in `text` an error is: `"at character 5 of 'a + foo(b)'"`. Without a text, others show the place."""
+    if not text:
+        return "here"
     shown = text if len(text) <= 120 else text[:117] + "..."
     return f"in {shown!r}" if start is None else f"at character {start + 1} of {shown!r}"
 

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from panes.aggregates.base import Aggregate
-from panes.errors import QueryError
+from panes.errors import QueryError, WrongType
 from panes.plan.aggregation import Aggregation, compile_aggregates
 from panes.plan.batches import conform
 from panes.plan.column_names import check_name
@@ -213,5 +213,5 @@ def condition(scope: Scope, text: str) -> Condition:
     scalars = Scalars(scope, {expression.text: expression})
     kind = scalars.types[expression.text]
     if not pa.types.is_boolean(kind):
-        raise QueryError(f"where({text!r}) must be a condition, true or false for each row; it is {kind}")
+        raise WrongType(f"where({text!r}) must be a condition, true or false for each row; it is ", kind)
     return Condition(expression.text, scalars)

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from panes.errors import ExpressionError, QueryError
+from panes.errors import ExpressionError, QueryError, WrongType
 from panes.plan.column_names import check_name
 from panes.plan.duckdb_session import connection
 from panes.plan.expressions import Expression, Scope, parse_order
@@ -181,7 +181,7 @@ class Having(Step):
         scalars = Scalars(scope, {condition.text: condition})
         kind = scalars.types[condition.text]
         if not pa.types.is_boolean(kind):
-            raise QueryError(f"where({text!r}) must be a condition, true or false for each result; it is {kind}")
+            raise WrongType(f"where({text!r}) must be a condition, true or false for each result; it is ", kind)
         return cls(before, condition, scalars)
 
     @property
