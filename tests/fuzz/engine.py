@@ -10,13 +10,13 @@ import pyarrow as pa
 
 import panes as pn
 from examples.dynamic_stock import DynamicStock
-from tests.fuzz import user_windows
+from tests.fuzz import user_aggregates, user_windows
 from tests.fuzz.code import query_code, window_code
 from tests.fuzz.programs import Data, Program
 from tests.fuzz.specs import Spec
 from tests.oracle.oracle import Result
 
-NAMES: dict[str, Any] = {"pn": pn, "DynamicStock": DynamicStock, **vars(user_windows)}
+NAMES: dict[str, Any] = {"pn": pn, "DynamicStock": DynamicStock, **vars(user_windows), **vars(user_aggregates)}
 ARROW = {
     "bigint": pa.int64(),
     "double": pa.float64(),

@@ -44,13 +44,17 @@ class Past:
                 self._lost = error
             self._calls, self._rows = [], 0
 
-    def again(self) -> Machine:
-        """The machine as it was."""
+    def demand(self) -> None:
+        """Refuses if nobody can have the machine again."""
         if self._lost is not None:
             raise OperatorClosed(
                 "a call has failed, and the operator can't go back to before it, since its state can't be written: "
                 f"{type(self._lost).__name__}: {self._lost}"
             )
+
+    def again(self) -> Machine:
+        """The machine as it was."""
+        self.demand()
         machine = self._start()
         if self._state is not None:
             with trusting(True):  # nobody but this process has had it
