@@ -60,7 +60,7 @@ class FlowRun:
 
     @property
     def unused(self) -> int:
-        """How many lines and rows `late` would give."""
+        """How many lines and rows there were that `late` has the newest of."""
         return self.rejects.count
 
     def facts(self) -> str:

@@ -43,7 +43,7 @@ class Run:
     def __init__(self, plan: QueryPlan, source: Source, *, progress: bool | None = None, trace: bool = False) -> None:
         self.plan = plan
         self.operator = make_operator(plan, keep_late=plan.stream.keep_late)
-        self.rejects = Rejects()
+        self.rejects = Rejects(plan.stream.keep_late)
         self.finished = False
         self.repeatable = source.repeatable
         self.trace = Trace(_bound(plan), _drawn_columns(plan)) if trace else None
@@ -101,13 +101,13 @@ class Run:
     def late(self) -> pa.Table:
         """Rows that no result uses, then lines that could not be read, with their reasons."""
         late = self.operator.late
-        if not self.rejects.reasons:
+        if not self.rejects.count:
             return late
         return pa.concat_tables([late, self.rejects.table(self.plan.stream.schema).cast(late.schema)])
 
     @property
     def unused(self) -> int:
-        """How many rows and lines `late` would give."""
+        """How many rows and lines there were that `late` has the newest of."""
         return int(self.operator.metrics["rows_late"]) + self.rejects.count
 
     def metrics(self) -> Any:
