@@ -83,6 +83,7 @@ EXPRESSIONS = """
     trim(both 'Ho' from S); substring(S, 2, 3); substr(S, 3); substring(S, 1, 0); left(S, 2); right(S, 2)
     right(S, 0); left(S, 99); concat(S, '-', i); concat(S, null); concat(day, ntz); concat_ws('-', S, i, 'b')
     S || 'x'; S || i; S || dec; concat(yes, 1); replace(S, 'l', 'L'); replace(S, 'l', ''); reverse(S); repeat(S, 2)
+    replace(S, '', 'x'); replace(S, 'lo', 'long'); regexp_replace(S, 'l', 'long')
     repeat(S, zero); lpad(S, 7, '*'); rpad(S, 3, 'xy'); lpad(S, 9); instr(S, 'l'); locate('l', S); locate('l', S, 4)
     position('l' in S); startswith(S, 'He'); endswith(S, 'lo'); contains(S, 'ell'); split_part(S, ',', 2)
     split_part(S, ',', 1); split_part(S, ',', 9); regexp_replace(S, 'l+', 'L'); regexp_replace(S, '[a-c]', '')
@@ -196,6 +197,21 @@ def test_integers_that_overflow_are_errors(native: Any, text: str) -> None:
     from pyspark.errors import PySparkException
 
     with pytest.raises(PySparkException, match=r"OVERFLOW|overflow|out of range"):
+        native(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "replace(repeat('a', 100000), 'a', repeat('b', 10000))",
+        "regexp_replace(repeat('a', 500000), 'a', 'xyz')",
+        "repeat('ab', 1000 * 1000)",
+    ],
+)
+def test_text_that_would_fill_the_memory_is_refused(native: Any, text: str) -> None:
+    from pyspark.errors import PySparkException
+
+    with pytest.raises(PySparkException, match=rf"{text.partition('(')[0]}: the text may have 1000000 characters"):
         native(text)
 
 
