@@ -108,6 +108,8 @@ EXPRESSIONS = """
     cast(ntz as string); i::double; 2L * i; cast('2024-02-29 12:00:00' as timestamp); cast(b as decimal(20, 0))
     try_cast(b as int); try_cast(i as tinyint); `my col` + 1; my col; part.x + 1; part.x; (i); 1; null; 'it\\'s'
     v[1]; v[abs(tiny) % 2]; m['a']; m[S]; part['x']; size(v); size(m); array_contains(v, 2); array_contains(v, i)
+    element_at(v, 1); element_at(v, -1); element_at(m, 'a'); date_part('week', ntz); date_part('second', ts)
+    try_to_timestamp('29/2/24', 'd/M/yy'); try_to_timestamp('30/2/24', 'd/M/yy'); try_to_timestamp(ts)
     extract(year from ts); extract(week from ntz); extract(dow from day); extract(second from ts)
     extract(dow_iso from ts); to_timestamp('2024-02-29 12:00:00'); to_timestamp('29/2/24 1:05 PM', 'd/M/yy h:mm a')
     to_timestamp('2024-02-29 10:11:12.5', 'yyyy-MM-dd HH:mm:ss.SSS'); to_date('29.02.2024', 'dd.MM.yyyy')
@@ -126,6 +128,8 @@ ONLY: dict[str, list[int]] = {
     "floor(f)": [0, 1, 3, 4],
     "v[1]": [0, 3, 4],
     "v[abs(tiny) % 2]": [0, 3, 4],
+    "element_at(v, 1)": [0, 2, 3, 4],
+    "element_at(v, -1)": [0, 2, 3, 4],
     "cast(least(d, 100) as int)": [0, 1, 3, 4],
     "cast(d as int) between -3 and 3 or d is null": [0, 1, 3],
     "cast(i as tinyint) is null": [0, 1, 2, 3],

@@ -32,6 +32,7 @@ SCALAR_FUNCTIONS = frozenset(
     date_trunc to_date date_add date_sub datediff last_day add_months make_date
     unix_seconds unix_millis unix_micros timestamp_seconds timestamp_millis timestamp_micros
     cast try_cast bit_count to_timestamp date_format extract size array_contains
+    element_at date_part try_to_timestamp
     """.split()
 )
 
@@ -45,6 +46,9 @@ PLAIN_CALLS = {
     "date_format": (2, 2),
     "size": (1, 1),
     "array_contains": (2, 2),
+    "element_at": (2, 2),
+    "date_part": (2, 2),
+    "try_to_timestamp": (1, 2),
     "weekday": (1, 1),
     "timestamp_seconds": (1, 1),
     "timestamp_millis": (1, 1),

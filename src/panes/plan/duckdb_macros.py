@@ -93,6 +93,9 @@ _MACROS: dict[str, str] = {
     "px_element(v, i)": """CASE WHEN i < 0 OR i >= len(v)
         THEN error('there is no element [' || i || '] in a list of ' || len(v) || ': the first is [0]')
         ELSE list_extract(v, CAST(i AS BIGINT) + 1) END""",
+    "px_element_at(v, i)": """CASE WHEN i = 0 OR abs(CAST(i AS BIGINT)) > len(v)
+        THEN error('element_at: no element ' || i || ' is in a list of ' || len(v) || ': the first is 1, the last -1')
+        ELSE list_extract(v, CAST(i AS BIGINT)) END""",
     "px_contains(v, x)": """CASE WHEN v IS NULL OR x IS NULL THEN NULL WHEN list_contains(v, x) THEN TRUE
         WHEN list_count(v) < len(v) THEN NULL ELSE FALSE END""",
     "px_whole(s)": "CASE WHEN regexp_full_match(s, '\\s*[+-]?[0-9]+\\s*') THEN s ELSE '?' || s END",

@@ -222,6 +222,19 @@ def _element(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     raise ExpressionError(f"[...] takes an element of a list, or the value of a key of a map; got {kind.lower()}")
 
 
+def _element_at(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    """Of a list the element of a number, from 1 or backwards from -1; of a map the value of a key."""
+    values, place = node.expressions
+    kind = type_of(sql(values.copy()))
+    if kind.startswith("MAP("):
+        return call("MAP_EXTRACT_VALUE", values.copy(), place.copy())
+    number = type_of(sql(place.copy()))
+    if kind.endswith("]") and number in _INTEGERS:
+        return call("px_element_at", values.copy(), place.copy())
+    got = f"{kind.lower()} and {number.lower()}"
+    raise ExpressionError(f"element_at takes a list and a whole number, or a map and a key; got {got}")
+
+
 def _size(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     (value,) = node.expressions
     kind = type_of(sql(value.copy()))
@@ -269,5 +282,6 @@ CALLS: Mapping[str, Rule] = {
     "isnotnull": _is_not_null,
     "size": _size,
     "array_contains": _contains,
+    "element_at": _element_at,
     **TIME_CALLS,
 }

@@ -69,6 +69,16 @@ def _extract(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     return cast(found, "INTEGER")
 
 
+def _date_part(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    return _extract(as_extract(node), type_of)
+
+
+def as_extract(node: exp.Expr) -> exp.Extract:
+    """`date_part('year', t)` is `extract(year FROM t)`."""
+    field, time = node.expressions
+    return exp.Extract(this=exp.var(text_of(field, "the field of date_part")), expression=time.copy())
+
+
 def _trunc(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     unit = node.args["unit"]
     name = str(unit.name or unit.this).upper()
@@ -95,6 +105,17 @@ def _to_timestamp(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     if form:
         value = _parsed("to_timestamp", value, form[0])
     return exp.Cast(this=value.copy(), to=exp.DataType.build("timestamp", dialect="spark"))
+
+
+def _try_to_timestamp(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    """As `to_timestamp`, and null where that is an error."""
+    value, *form = node.expressions
+    kind = exp.DataType.build("timestamp", dialect="spark")
+    if not form:
+        return exp.TryCast(this=value.copy(), to=kind)
+    value_sql = sql(cast(value.copy(), "VARCHAR"))
+    fits, time = time_formats.read(text_of(form[0], "the format of try_to_timestamp"), value_sql)
+    return exp.Cast(this=exp.Paren(this=written(f"CASE WHEN {fits} THEN TRY({time}) END")), to=kind)
 
 
 def _parsed(name: str, value: exp.Expr, form: exp.Expr) -> exp.Expr:
@@ -189,6 +210,8 @@ TIME_CALLS: Mapping[str, Rule] = {
     "weekday": _monday_is_zero,
     "to_date": _to_date,
     "to_timestamp": _to_timestamp,
+    "try_to_timestamp": _try_to_timestamp,
+    "date_part": _date_part,
     "date_format": _date_format,
     "timestamp_seconds": from_epoch(1),
     "timestamp_millis": from_epoch(1_000),
