@@ -147,12 +147,9 @@ class CsvLines(LineFormat):
         return self._table(records, {}, skip=True).schema
 
     def _table(self, records: Sequence[bytes], kinds: dict[str, pa.DataType], *, skip: bool = False) -> pa.Table:
-        text = b"\n".join(records) + b"\n"
-        # a block of 1 MB takes longer to make than a few records to read
-        block = min(len(text) + 1, 1 << 20)
         return pyarrow.csv.read_csv(
-            pa.BufferReader(text),
-            read_options=pyarrow.csv.ReadOptions(column_names=self.names, use_threads=False, block_size=block),
+            io.BytesIO(b"\n".join(records) + b"\n"),
+            read_options=pyarrow.csv.ReadOptions(column_names=self.names, use_threads=False),
             parse_options=pyarrow.csv.ParseOptions(
                 delimiter=self.delimiter,
                 newlines_in_values=True,
