@@ -54,6 +54,8 @@ class TimeWindows:
         self._rate = sum(1 / step_of(w) for w in self.windows)
         periodic = [(q.number, w) for q, w in zip(queries, self.windows) if isinstance(w, Periodic)]
         self._others = [w for w in self.windows if not isinstance(w, Periodic)]
+        self._periodic_once = [*dict.fromkeys(w for _, w in periodic)]
+        self._others_once = [*dict.fromkeys(self._others)]
         self._numbers = np.array([n for n, _ in periodic], np.int64)
         self._sizes = np.array([w.size for _, w in periodic], np.int64)
         self._slides = np.array([w.slide for _, w in periodic], np.int64)
@@ -139,20 +141,17 @@ class TimeWindows:
         together = self._set.periodic_starts_holding(progress, most=16 * _CARELESS)
         if together is not None:
             found |= np.searchsorted(together, after, side="right") > np.searchsorted(together, before, side="right")
-        for window in dict.fromkeys(self.windows):
-            if isinstance(window, Periodic):
-                if together is not None:
-                    continue
-                latest = after - (after - window.offset) % window.slide
-                found |= (latest > before) & (latest + window.size > progress)
-            else:
-                # those that end at `progress` do no harm, and one that begins there must not be missed
-                starts = np.concatenate([window.containing(at)[0] for at in (progress - 1, progress)])
-                if window.fresh is not None:  # where its last step begins matters as much as where it begins
-                    ends = window.ending(progress, progress + int(window.fresh))[1]
-                    starts = np.concatenate((starts, ends - window.fresh))
-                starts = np.sort(starts)
-                found |= np.searchsorted(starts, after, side="right") > np.searchsorted(starts, before, side="right")
+        for periodic in self._periodic_once if together is None else ():
+            latest = after - (after - periodic.offset) % periodic.slide
+            found |= (latest > before) & (latest + periodic.size > progress)
+        for window in self._others_once:
+            # those that end at `progress` do no harm, and one that begins there must not be missed
+            starts = np.concatenate([window.containing(at)[0] for at in (progress - 1, progress)])
+            if window.fresh is not None:  # where its last step begins matters as much as where it begins
+                ends = window.ending(progress, progress + int(window.fresh))[1]
+                starts = np.concatenate((starts, ends - window.fresh))
+            starts = np.sort(starts)
+            found |= np.searchsorted(starts, after, side="right") > np.searchsorted(starts, before, side="right")
         return found
 
     def next_end(self, progress: int) -> int:
