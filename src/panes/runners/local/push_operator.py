@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from panes.errors import OperatorClosed, QueryError, SnapshotMismatch
 from panes.operators.arrivals import NO_TIME, Arrivals, Given, arrivals_of
-from panes.operators.machine import Machine
+from panes.operators.machine import Machine, packed
 from panes.plan.flow import Flow
 from panes.plan.operator_plan import OperatorPlan
 from panes.runners.local.operated import passed_on, stamped
@@ -158,7 +158,7 @@ class PushOperator:
             mechanism = value(state.get("mechanism", "auto"), "mechanism", str)
             machine = self._plan.start(mechanism)
             machine.load(state, tables)
-            self._past = Past(partial(self._plan.start, mechanism), pack(state, tables))
+            self._past = Past(partial(self._plan.start, mechanism), packed(state, tables))
             return machine
 
     def _late_rows(self, name: str, table: pa.Table) -> pa.Table:
