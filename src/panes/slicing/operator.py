@@ -378,12 +378,13 @@ class SliceOperator:
             lane.add(rows)
 
     def _advance(self, watermark: int) -> list[Results]:
+        step = watermark - self.watermark
         self.watermark = max(self.watermark, watermark)
         parts = [lane.advance(self.watermark) for lane in self._lanes]
         for lane in self._lanes:
             self._collect_rejected(lane)
         if self.watermark >= self._calm_until and not self._fails_on_rows:
-            self._calm_until = min(lane.calm_until for lane in self._lanes)
+            self._calm_until = min(lane.calm_until(step) for lane in self._lanes)
         self._buffer.forget_due()
         return parts
 

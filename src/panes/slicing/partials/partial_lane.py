@@ -78,11 +78,13 @@ class PartialLane:
     def _lift_anew(self) -> None:
         self._lifter = AtomLifter()  # the one that is there may know atoms that are no more
 
-    @property
-    def calm_until(self) -> int:
+    def calm_until(self, step: int) -> int:
         """Rows that are not late change nothing but slices up to this watermark: no window ends before it, and nothing
-        can fail. ALWAYS: nobody knows."""
-        if self.sessions or self.slices.empty is not None or self.watermark == ALWAYS:
+        can fail. ALWAYS: nobody knows, or it was not looked at, since a window ends in every `step` of the watermark.
+        """
+        if self.watermark == ALWAYS or step >= self.slices.windows.shortest:
+            return ALWAYS
+        if self.sessions or self.slices.empty is not None:
             return ALWAYS
         return self.slices.windows.next_end(self.watermark)
 

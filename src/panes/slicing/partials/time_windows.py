@@ -60,7 +60,8 @@ class TimeWindows:
         self._sizes = np.array([w.size for _, w in periodic], np.int64)
         self._slides = np.array([w.slide for _, w in periodic], np.int64)
         self._ends = np.array([w.offset + w.size for _, w in periodic], np.int64)
-        self._shortest = int(self._slides.min(initial=NEVER))
+        #: the shortest step of a periodic one
+        self.shortest = int(self._slides.min(initial=NEVER))
         self._asked: tuple[int, Array] | None = None
         self._next_end_from, self._next_end = NEVER, NEVER
 
@@ -89,7 +90,7 @@ class TimeWindows:
         low, high = max(lo, int(slices[0])), min(hi, int(slices[-1]) + self.reach)
         if low >= high:
             return Spans.none()
-        if not self._others and high - low <= self._shortest:
+        if not self._others and high - low <= self.shortest:
             return self._due_soon(low, high)
         if (high - low) * self._rate <= 4 * len(slices) + _CARELESS:
             return Spans(*self._set.ending(low, high))

@@ -76,8 +76,7 @@ class RowLane:
             self._journal.keep_container(entries)
         return [self, self.buffer, *(each for slicer in self.slicers() for each in slicer.begin())]
 
-    @property
-    def calm_until(self) -> int:
+    def calm_until(self, step: int) -> int:
         """As in the partial lane; here any row may complete a window."""
         return ALWAYS
 
