@@ -12,7 +12,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "panes"
 
 #: Shared by every room; they import no room themselves.
-FOUNDATION = ("errors", "units", "exact")
+FOUNDATION = ("errors", "units", "exact", "clock")
 #: From where data comes in to where results go out.
 ROOMS = ("state", "windows", "aggregates", "slicing", "policies", "operators", "plan", "runners", "cql", "cli")
 #: What users hold in their hands, made of all rooms; only the language and the command line build on it.

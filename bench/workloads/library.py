@@ -15,7 +15,7 @@ import pyarrow as pa
 from bench.contenders import ENGINE
 from bench.harness import RATE, Claim, Goal, Lab, Point, Workload
 from bench.workloads.common import value, values
-from panes.policies.clock import FakeClock
+from panes.clock import FakeClock
 from panes.policies.library import (
     SlidingWindow,
     TumblingWindow,

@@ -11,6 +11,7 @@ from panes.stream import Stream, stream
 
 if TYPE_CHECKING:
     from panes.plan.query import QueryPlan
+    from panes.plan.silence import Silence
     from panes.plan.streams import Duration
     from panes.runners.local.arrival import Arrival
     from panes.runners.local.source import Source
@@ -34,8 +35,10 @@ def merge(*streams: Stream) -> Stream:
 
 def stream_of_query(plan: QueryPlan, source: Source | None, *, time: str | Arrival, **options: Any) -> Stream:
     """`query.stream(...)`: the results of a query as rows of a stream."""
+    from panes.plan.silence import followed
     from panes.plan.steps import passing
     from panes.runners.local.derived import QuerySource
+    from panes.slicing.spec import MANUAL
 
     if source is None:
         raise QueryError("stream(): the query has no data of its own; give pn.stream(data, ...)")
@@ -50,8 +53,13 @@ def stream_of_query(plan: QueryPlan, source: Source | None, *, time: str | Arriv
     domain = plan.stream.domain
     if options["time_unit"] is None and domain.integer and time in ("window_start", "window_end"):
         options["time_unit"] = domain.unit
-    made = stream(QuerySource(plan, source), time=time, keep_late=plan.stream.keep_late, **options)
-    return replace(made, _plan=replace(made._plan, shown=shown))
+    results = QuerySource(plan, source)
+    made = stream(results, time=time, keep_late=plan.stream.keep_late, **options)
+    silence = made._plan.silence
+    if isinstance(time, str) and options["watermark"] != MANUAL and not isinstance(results.passed(time), str):
+        # a window is given as soon as time there reaches its end: windows over it can go by the same clock
+        silence = followed(plan.stream.silence)
+    return replace(made, _plan=replace(made._plan, shown=shown, silence=silence))
 
 
 def stamped(
@@ -61,6 +69,7 @@ def stamped(
     watermark: Duration | None,
     lateness: Duration | None,
     time_unit: str | None,
+    silence: Silence,
 ) -> Stream:
     """A stream whose rows are stamped as they arrive; the stamp is there to be used, and shown if asked for."""
     from panes.plan.streams import plan_stream
@@ -73,6 +82,11 @@ def stamped(
     for name, value in (("watermark", watermark), ("lateness", lateness)):
         if value is not None:
             raise QueryError(f"{name}={value!r}: with time=pn.arrival() rows are in order, so nothing is late")
+    if silence.idle is not None:
+        raise QueryError("idle: with time=pn.arrival() the clock moves the watermark at any moment; leave idle out")
+    if silence.clock is not None:
+        raise QueryError("clock: with time=pn.arrival() give the clock there: pn.arrival(clock=...)")
     with_stamps = ArrivalSource(source, time)
     plan = plan_stream(with_stamps.schema, ARRIVAL_TIME, key, None, None, time_unit)
-    return Stream(with_stamps, replace(plan, shown=tuple(source.schema.names)))
+    silence = replace(time.silence, timeout=silence.timeout)
+    return Stream(with_stamps, replace(plan, shown=tuple(source.schema.names), silence=silence))

@@ -3,6 +3,7 @@
 PanesError
 ├── QueryError          the query can't be built: names the argument, the rule and the reason
 │   ├── ExpressionError the SQL text of an expression can't be used
+│   │   └── WrongType       an expression of values that go together by no rule; says which piece, and their types
 │   └── NoSuchMethod    a method that streams and queries don't have; says what to write instead
 ├── DataError           a batch can't be read as the stream's schema says
 ├── SnapshotError       bytes that are not a snapshot of this query
@@ -17,7 +18,7 @@ PanesError
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, NoReturn, Protocol
@@ -33,6 +34,33 @@ class QueryError(PanesError, ValueError):
 
 class ExpressionError(QueryError):
     """SQL text that can't be parsed, resolved or allowed."""
+
+
+class WrongType(ExpressionError):
+    """Values of types that an operator, a function, an aggregate or a clause does not take.
+
+    `said` is what is wrong, text and types in turn, so that each language can name types as its users do (`told`);
+    `piece` is the part of the expression that it is about, if it is known: a tree of sqlglot's. `before` and `after`
+    name the piece for those who don't see it underlined.
+
+    >>> wrong = WrongType("there is no operator + for ", int, " and ", str, before="a + b: ")
+    >>> wrong.told(lambda kind: kind.__name__.upper())
+    'there is no operator + for INT and STR'
+    """
+
+    def __init__(self, *said: object, piece: object = None, before: str = "", after: str = "") -> None:
+        self.said = said
+        self.piece = piece
+        super().__init__(f"{before}{self.told(_type_name)}{after}")
+
+    def told(self, name: Callable[[Any], str]) -> str:
+        """What is wrong, with types by the names that a function gives them."""
+        return "".join(part if isinstance(part, str) else name(part) for part in self.said)
+
+
+def _type_name(kind: object) -> str:
+    """Arrow's name of a type; that of intervals lists what they are made of."""
+    return str(kind).replace("month_day_nano_interval", "interval")
 
 
 class NoSuchMethod(QueryError, AttributeError):

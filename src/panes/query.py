@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from panes.runners.local.runner import Run
     from panes.runners.local.source import Source
     from panes.slicing.operator import SliceOperator
+    from panes.slicing.results import Result
     from panes.stream import Stream
 
 #: Where to look for what a run in this process would have known.
@@ -93,6 +94,30 @@ class Query(Answers, Hinted):
             self._plan, self._source, time=time, key=key, watermark=watermark, lateness=lateness, time_unit=time_unit
         )
 
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The columns that tell one result from another: keys, `window`, bounds. See docs/storing.md.
+
+        Columns that a `select` has renamed have their new names here; one that it left out is an error. Null is a
+        value like any other: windows without an end differ in the rest. Of a relation or a join, all rows of a window
+        have the same identity.
+        """
+        from panes.plan.identity import identity_columns
+
+        return identity_columns(self._plan, "identity")
+
+    def latest(self, *, progress: bool | None = None) -> Result:
+        """Run over all the data; of each result only the newest revision, and none that was withdrawn.
+
+        What an operator's `push` gives has a `latest()`, too, to keep a table up to date with.
+        """
+        from panes.plan.identity import told_apart
+        from panes.slicing.identity import newest
+        from panes.slicing.results import Result
+
+        identity = told_apart(self._plan, "latest()")
+        return Result(newest(self.to_arrow(progress=progress), identity, withdrawn=False), lambda: identity)
+
     def to_spark(
         self,
         *,
@@ -102,6 +127,7 @@ class Query(Answers, Hinted):
         restore: bytes | Sequence[bytes] | None = None,
         trusted: bool = False,
         sequence: str | None = None,
+        latest: bool = False,
     ) -> DataFrame:
         """The results as a Spark DataFrame: streaming if the data is, else static.
 
@@ -112,6 +138,8 @@ class Query(Answers, Hinted):
         - `trusted`: these bytes are as you wrote them, and pickles of your own code in them may be read.
         - `sequence`: a column by which rows with the same time are ordered, within a micro-batch or a static frame;
           without it Spark's input partitions give the order.
+        - `latest`: of what a micro-batch gives, only the newest revision of each identity, void ones too: delete what
+          a table has of these identities, then insert those that are not void. See docs/storing.md.
         """
         from panes.runners.spark.runner import to_spark
 
@@ -126,6 +154,7 @@ class Query(Answers, Hinted):
             restore=restore,
             trusted=trusted,
             sequence=sequence,
+            latest=latest,
         )
 
     def to_cql(self, name: str = "data") -> str:
@@ -179,7 +208,8 @@ class Query(Answers, Hinted):
         from panes.plan.explain import explain
         from panes.runners.local.derived import explain_inputs
 
-        explained = explain(self.operator(), self._plan.steps, explain_inputs(self._source))
+        silence = self._plan.stream.silence
+        explained = explain(self.operator(), self._plan.steps, explain_inputs(self._source), silence)
         if self._source is None or not self._source.on_spark:
             return explained
         from panes.runners.spark.explain import explain as explain_on_spark

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from panes.aggregates.base import Aggregate
+    from panes.clock import Clock
     from panes.plan.flow import FlowExplanation
     from panes.plan.names import Given
     from panes.plan.query import StreamPlan
@@ -42,9 +44,12 @@ def stream(
     key: str | Sequence[str] | None = None,
     watermark: Duration | None = None,
     lateness: Duration | None = None,
+    idle: str | timedelta | None = None,
+    timeout: str | timedelta | None = None,
     schema: Mapping[str, str | pa.DataType] | pa.Schema | None = None,
     time_unit: str | None = None,
     keep_late: int | None = 100_000,
+    clock: Clock | None = None,
 ) -> Stream:
     """Rows with an event time.
 
@@ -55,11 +60,16 @@ def stream(
     - `key`: the column or columns by which windows are kept apart.
     - `watermark`: how much disorder to wait for; None: rows are in order; "manual": only `advance` moves it.
     - `lateness`: how long after the watermark a late row still corrects its windows.
+    - `idle`: when no row has come for so long, the clock moves the watermark on from where the last row left it, so
+      that windows close on a quiet stream. Merged with others, the stream no longer holds them up.
+    - `timeout`: when no row has come for so long, the stream has ended.
+    - `clock`: what tells how long that is, for tests: a `pn.testing.FakeClock`. None: the clock of the machine.
     - `keep_late`: how many of the rows that no result uses `late` has, the newest ones; all are counted in `metrics`.
       None: all of them, which grow without bound.
     - `schema`: column types, for data that has none of its own, or to read some columns differently.
     """
     from panes.plan.column_names import check_columns
+    from panes.plan.silence import plan_silence
     from panes.plan.streams import plan_stream, time_type
     from panes.plan.types import arrow_schema
     from panes.runners.local.sources import open_source
@@ -71,16 +81,18 @@ def stream(
     columns = source.schema if source is not None else declared
     assert columns is not None
     check_columns(columns.names)
+    silence = plan_silence(idle, timeout, clock, watermark=watermark, pushed=data is None)
     if not isinstance(time, str):
         from panes.composed import stamped
 
-        return stamped(source, time, key, watermark, lateness, time_unit)
+        return stamped(source, time, key, watermark, lateness, time_unit, silence)
     kind = time_type(columns, time)
     if kind != columns.field(time).type:
         columns = pa.schema([pa.field(f.name, kind if f.name == time else f.type) for f in columns])
         if source is not None:
             source.retype(time, kind)
-    return Stream(source, plan_stream(columns, time, key, watermark, lateness, time_unit, keep_late))
+    plan = plan_stream(columns, time, key, watermark, lateness, time_unit, keep_late)
+    return Stream(source, replace(plan, silence=silence))
 
 
 @dataclass(frozen=True, repr=False)
@@ -142,6 +154,9 @@ class Stream(Answers, Operated, Hinted):
         time_unit: str | None = None,
     ) -> Stream:
         """The same rows with another event time: a column, a computed one too, or `pn.arrival()`."""
+        from panes.plan.silence import same_idle
+        from panes.runners.local.arrival import Arrival
+
         plan = self._plan
         kept = (*plan.columns, *plan.keys, *((time,) if time in plan.scope.names else ()))  # not the time so far
         names = tuple(dict.fromkeys(kept))
@@ -154,7 +169,8 @@ class Stream(Answers, Operated, Hinted):
             time_unit=time_unit,
             keep_late=plan.keep_late,
         )
-        return replace(timed, _plan=replace(timed._plan, shown=plan.columns))
+        silence = timed._plan.silence if isinstance(time, Arrival) else same_idle(plan.silence, watermark)
+        return replace(timed, _plan=replace(timed._plan, shown=plan.columns, silence=silence))
 
     def window(self, /, *windows: Window | Part, emit_empty: bool = False, **named: Window | Part) -> WindowedStream:
         """Windows over the stream, one or many; all share slices. A name is the label of its results.
@@ -216,10 +232,13 @@ class Stream(Answers, Operated, Hinted):
         - `key_groups`: into how many parts the state of a stream is divided; fixed for the life of a checkpoint.
         """
         from panes.plan.flow import Flow
+        from panes.runners.spark.check import check_silence
         from panes.runners.spark.flows import flow_frame, late_frame
-        from panes.runners.spark.source import frame_of
+        from panes.runners.spark.source import frame_of, is_stream
 
         source, flow = self._data("to_spark()"), Flow.of(self._plan)
+        if is_stream(source):
+            check_silence(self._plan, source)
         if sequence is None and not late and key_groups == 16:
             return flow_frame(flow, frame_of(source))
         from panes.runners.spark.operator_frames import has_operators, operator_frame

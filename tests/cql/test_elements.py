@@ -65,9 +65,15 @@ def test_in_aggregates_groups_and_conditions() -> None:
         ("v[-1]", r"there is no element \[-1\]"),
         ("s[0]", "takes an element of a list, or the value of a key of a map"),
         ("to_timestamp(s, 'yyyy')", "to_timestamp: '1' does not have the format yyyy"),
+        ("element_at(v, 0)", r"element_at: no element 0 is in a list of 2: the first is 1, the last -1"),
+        ("element_at(v, 3)", "element_at: no element 3"),
+        ("date_part('century', t)", "there is no such field"),
         ("repeat(s, 1000000000)", "repeat: the times may be 1,000,000 at most"),
         ("rpad(s, 2000000000)", "rpad: the length may be 1,000,000 at most"),
         ("repeat(s, t * 1000000)", "repeat: the text may have 1000000 characters"),
+        ("replace(repeat('a', 100000), 'a', repeat(s, 10000))", "replace: the text may have 1000000 characters"),
+        ("regexp_replace(repeat('a', 500000), 'a', 'xyz')", "regexp_replace: the text may have 1000000 characters"),
+        (f"regexp_replace(repeat('a', 500000), '(a+)', '{'$1' * 99}')", "regexp_replace: the text may have 1000000 c"),
     ],
 )
 def test_refused_by_name(text: str, message: str) -> None:
@@ -75,3 +81,19 @@ def test_refused_by_name(text: str, message: str) -> None:
         pn.stream(DATA, time="t").select(x=text).to_arrow()
     with pytest.raises(PanesError, match=message):
         pn.sql(f"SELECT {text} AS x FROM data", {"data": DATA}).to_arrow()
+
+
+@pytest.mark.parametrize(
+    ("text", "length"),
+    [
+        ("replace(repeat('ab', 500000), 'ab', 'cd')", 1_000_000),
+        ("replace(repeat('ab', 400000), 'ab', '')", 0),
+        ("replace(concat(repeat('b', 900000), 'a'), 'a', repeat('c', 1000))", 901_000),
+        ("replace(repeat('b', 900000), '', 'cc')", 900_000),
+        ("regexp_replace(repeat('ab', 500000), 'a|b', 'c')", 1_000_000),
+        ("regexp_replace(repeat('ab', 400000), '(a)(b)', '$2$1')", 800_000),
+        ("regexp_replace(concat(repeat('b', 900000), 'a'), 'a', 'xyz')", 900_003),
+    ],
+)
+def test_text_of_the_longest_length_is_made(text: str, length: int) -> None:
+    assert pn.stream(DATA, time="t").select(n=f"length({text})").to_arrow()["n"].to_pylist() == [length] * 3

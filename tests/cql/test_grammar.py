@@ -27,7 +27,7 @@ from tests.cql.fixtures import Fixture, fixtures
 
 FIXTURES = list(fixtures())
 VALID = [f for f in FIXTURES if f.valid]
-MODULES = ("arity", "errors", "layout", "lexing", "parse", "printing", "shifts", "units")
+MODULES = ("errors", "layout", "lexing", "parse", "printing", "shifts", "spoken", "units")
 
 
 def test_fixtures_are_there() -> None:
@@ -104,7 +104,7 @@ def test_places() -> None:
     assert text[window.start : window.end] == "[size 3]"
     place = span_of(select.entries[1].expression, text)
     assert (place.line, place.column) == (3, 3)
-    assert text[place.start : place.end] == "foo(c + d"
+    assert text[place.start : place.end] == "foo(c + d)"
 
 
 def test_an_error_shows_its_place() -> None:

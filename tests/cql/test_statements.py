@@ -2,8 +2,8 @@
 
 A case of the YAML files in `statements/` has `run` (CQL) and one of: `rows` (of the last query, in order; with
 `any order` compared as a multiset), `says`, `table`, `explains` (lines among those of the answer), or `error` with
-`hint` and `at` (line, column). `streams` are lists of rows by name; names of the file's own `data` may be used for
-them. `clock` are the arrival times.
+`hint`, `at` (line, column) and `piece` (what is underlined). `streams` are lists of rows by name; names of the file's
+own `data` may be used for them. `clock` are the arrival times.
 """
 
 from __future__ import annotations
@@ -61,6 +61,9 @@ def test_statement(case: dict[str, Any], data: dict[str, Any]) -> None:
         if "at" in case:
             assert error.span is not None, str(error)
             assert [error.span.line, error.span.column] == case["at"], str(error)
+        if "piece" in case:
+            assert error.span is not None, str(error)
+            assert case["run"][error.span.start : error.span.end] == case["piece"], str(error)
         return
     last = run(session, case)
     if "says" in case:

@@ -101,6 +101,8 @@ def _(made: tree.CreateStream, rng: random.Random) -> str:
         clause("AS", made.query, rng),
         clause("WATERMARK", made.watermark, rng),
         clause("LATENESS", made.lateness, rng),
+        clause("IDLE", made.idle, rng),
+        clause("TIMEOUT", made.timeout, rng),
     )
 
 

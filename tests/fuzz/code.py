@@ -10,6 +10,7 @@ from typing import Any
 
 from tests.fuzz.programs import Program
 from tests.fuzz.specs import Spec
+from tests.fuzz.user_aggregates import OWN
 
 #: argument of the duration in ticks -> text, for the stream's time column
 Size = Callable[[int], str]
@@ -128,6 +129,8 @@ def aggregate_code(spec: Spec) -> str:
     if name == "weighted_mean":
         value, weight = arguments
         return f'"sum({value} * {weight}) / sum({weight})"'
+    if name in OWN:
+        return call(OWN[name][0], *map(repr, arguments))
     if name in IN_SQL:
         return repr(IN_SQL[name].format(*arguments))
     if name in ("arg_min", "arg_max"):

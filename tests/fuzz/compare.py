@@ -63,6 +63,13 @@ def difference(want: list[Result], got: list[Result], aggregates: Sequence[tuple
     return "\n".join(lines) or None
 
 
+def out_of_order(given: list[Result]) -> str | None:
+    """What one call gives: withdrawals first, then the others; both in the order of their ends, none last."""
+    places = [(not r.void, r.end is None, 0 if r.end is None else r.end) for r in given]
+    wrong = next((i for i in range(1, len(places)) if places[i] < places[i - 1]), None)
+    return None if wrong is None else f"order: {show(given[wrong][:8])} comes after {show(given[wrong - 1][:8])}"
+
+
 def show(identity: tuple[Any, ...]) -> str:
     key, window, start, end, lo, hi, revision, void = identity
     positions = f" from {lo} to {hi}" if lo is not None or hi is not None else ""
@@ -99,8 +106,10 @@ def wrong_early(early: list[Result], want_early: list[Result], known: Known, ora
     return None
 
 
-def ledger_difference(oracle: Oracle, rows_in: int, rows_used: int, late: list[tuple[Any, str]]) -> str | None:
-    """`late`: (id of the row, reason) of the engine."""
+def ledger_difference(
+    oracle: Oracle, rows_in: int, rows_used: int, late: list[tuple[Any, str]], missed: dict[str, int]
+) -> str | None:
+    """`late`: (id of the row, reason) of the engine; `missed`: rows that windows had to miss, by label."""
     if rows_in != rows_used + len(late):
         return f"rows in {rows_in} != rows used {rows_used} + rows late {len(late)}"
     if (rows_in, rows_used) != (oracle.rows_in, oracle.rows_used):
@@ -109,4 +118,7 @@ def ledger_difference(oracle: Oracle, rows_in: int, rows_used: int, late: list[t
     found = Counter(late)
     if wanted != found:
         return f"ledger: should hold {sorted((wanted - found).items())}, not {sorted((found - wanted).items())}"
+    misses = {label: n for label, n in oracle.missed.items() if n and label in missed}
+    if misses != {label: n for label, n in missed.items() if n}:
+        return f"missed by window: should be {misses}, is {missed}"
     return None

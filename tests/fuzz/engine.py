@@ -10,13 +10,13 @@ import pyarrow as pa
 
 import panes as pn
 from examples.dynamic_stock import DynamicStock
-from tests.fuzz import user_windows
+from tests.fuzz import user_aggregates, user_windows
 from tests.fuzz.code import query_code, window_code
 from tests.fuzz.programs import Data, Program
 from tests.fuzz.specs import Spec
 from tests.oracle.oracle import Result
 
-NAMES: dict[str, Any] = {"pn": pn, "DynamicStock": DynamicStock, **vars(user_windows)}
+NAMES: dict[str, Any] = {"pn": pn, "DynamicStock": DynamicStock, **vars(user_windows), **vars(user_aggregates)}
 ARROW = {
     "bigint": pa.int64(),
     "double": pa.float64(),
@@ -75,12 +75,14 @@ class Engine:
     def remove_window(self, label: str) -> None:
         self.op.remove_window(label)
 
-    def account(self) -> tuple[int, int, list[tuple[Any, str]]]:
-        """Rows in, rows used, and (id, reason) of each row on the ledger."""
+    def account(self) -> tuple[int, int, list[tuple[Any, str]], dict[str, int]]:
+        """Rows in, rows used, (id, reason) of each row on the ledger, and rows missed by windows that were there from
+        the first row on, by label."""
         late = self.op.late
         entries = list(zip(late["id"].to_pylist(), late["reason"].to_pylist(), strict=True))
         metrics = self.op.metrics
-        return metrics["rows_in"], metrics["rows_used"], entries
+        missed = {w: n for w, n in metrics["late_by_window"].items() if w in self.program.windows}
+        return metrics["rows_in"], metrics["rows_used"], entries, missed
 
     def _results(self, out: Any) -> list[Result]:
         table = out.table if hasattr(out, "table") else out

@@ -104,8 +104,9 @@ def random_rows(
 ) -> list[Data]:
     random = rng.random
     nulls = random() < 0.4
-    disorder = rng.choice((0.0, 0.0, 0.2, 0.5) if lateness is None else (0.0, 0.2, 0.4, 0.6))
-    furthest = rng.choice((1, 3, 6, 12))
+    disorder = rng.choice((0.0, 0.2, 0.2, 0.5) if lateness is None else (0.0, 0.2, 0.4, 0.6))
+    # some are behind by more than any window is long, others touch windows of which some are closed and some open
+    furthest = rng.choice((1, 3, 6, 12, 12, 40))
     jumps = rng.choice(((1,), (0, 1, 1, 2), (0, 1, 1, 1, 2, 3, 5, 12), (0, 0, 0, 1)))
     with_nan = random() < 0.03
     makers = {c: MAKE[c] for c in types if c not in ("m", "m2")}

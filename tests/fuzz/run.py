@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.fuzz.compare import Began, Known, difference, ledger_difference, split_added, wrong_early
+from tests.fuzz.compare import Began, Known, difference, ledger_difference, out_of_order, split_added, wrong_early
 from tests.fuzz.engine import Engine
 from tests.fuzz.faults import exception_text
 from tests.fuzz.programs import Program
@@ -55,8 +55,12 @@ def check(program: Program) -> str | None:
             engine.snapshot()
         else:
             want, want_early = split_added(getattr(oracle, name)(*step[1:]), early)
-            got, got_early = split_added(getattr(engine, name)(*step[1:]), early)
-            wrong = difference(want, got, program.aggregates) or wrong_early(got_early, want_early, known, oracle)
+            given = getattr(engine, name)(*step[1:])
+            got, got_early = split_added(given, early)
+            wrong = out_of_order(given)
+            wrong = (
+                wrong or difference(want, got, program.aggregates) or wrong_early(got_early, want_early, known, oracle)
+            )
             if wrong:
                 return f"step {number} ({name}): {wrong}"
             known |= {r[:6]: r.values for r in want_early}

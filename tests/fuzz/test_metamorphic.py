@@ -46,7 +46,7 @@ def run(program: Program, steps: Sequence[Step] | None = None) -> list[list[Resu
             )
         else:
             calls.append(getattr(engine, name)(*arguments))
-    rows_in, rows_used, late = engine.account()
+    rows_in, rows_used, late, _ = engine.account()
     rows = [row for name, *rest in (program.steps if steps is None else steps) if name == "push" for row in rest[0]]
     assert rows_in == len(rows) == rows_used + len(late), f"seed {program.seed}"
     return calls

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from panes.policies.clock import FakeClock
+from panes.clock import FakeClock
 from panes.policies.library import (
     SlidingWindow,
     TumblingWindow,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from panes.policies.clock import FakeClock
+from panes.clock import FakeClock
 from tests.library.oracle import Config, Oracle, Row
 from tests.library.programs import COMBINATIONS, Recorder, container, feed
 

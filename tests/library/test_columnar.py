@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from panes.clock import FakeClock
 from panes.errors import DataError, QueryError
-from panes.policies.clock import FakeClock
 from panes.policies.library import count, delta, partition_age, partition_count, time
 from panes.policies.library.columnar import WATCHABLE, ColumnarWindow, Firings
 from tests.library.oracle import Config, Event, Row

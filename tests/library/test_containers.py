@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from panes.clock import FakeClock, SystemClock
 from panes.errors import DataError
-from panes.policies.clock import FakeClock, SystemClock
 from panes.policies.library import (
     SlidingWindow,
     TumblingWindow,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from panes.policies.clock import FakeClock
+from panes.clock import FakeClock
 from panes.policies.library import SlidingWindow
 from tests.library.oracle import Config
 from tests.library.programs import Recorder, container, feed

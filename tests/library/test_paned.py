@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from panes import aggregates
+from panes.clock import FakeClock
 from panes.errors import QueryError
-from panes.policies.clock import FakeClock
 from panes.policies.library import SlidingWindow, count, delta, time
 from panes.policies.library.paned import PanedAggregate, rewritten
 

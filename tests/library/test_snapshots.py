@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from panes.clock import FakeClock
 from panes.errors import QueryError, SnapshotDamaged, SnapshotMismatch, SnapshotUntrusted
-from panes.policies.clock import FakeClock
 from panes.policies.library import SlidingWindow, TumblingWindow, count, delta, punct, time
 from panes.policies.library.codec import decode, encode
 from panes.state.pickles import trusting

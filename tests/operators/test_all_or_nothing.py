@@ -69,6 +69,41 @@ def test_an_exception_in_a_users_operator_leaves_its_state_as_it_was() -> None:
     assert [(r["total"], r["held"]) for r in op.push([{"t": 3, "k": "a", "v": 4}])] == [(7, 4)]
 
 
+class Asking(Operator):
+    """Asks something outside, which may not answer; two attributes are one list."""
+
+    model = Model("Asking", (InputPort("in", TUMBLING_FORMS),), (OutputPort("out"),))
+    schema: ClassVar = {"total": "bigint"}
+    answers: ClassVar[list[bool]] = [True]
+
+    def start(self) -> None:
+        self.seen: list[int] = []
+        self.same = self.seen
+
+    def on_row(self, port: str, row: dict[str, Any]) -> None:
+        self.same.append(row["v"])
+        if not self.answers[0]:
+            raise RuntimeError("no answer")
+        self.emit(total=sum(self.seen))
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_an_operator_that_asked_in_vain_is_as_before_once_there_are_answers(
+    written: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(past, "_ROWS", 0 if written else 100)
+    op = stream().apply(Asking(), window=tumbling(count(3))).operator()
+    totals = []
+    for t in range(4):
+        for _ in range(2):
+            Asking.answers[0] = False
+            with pytest.raises(Exception, match="no answer"):
+                op.push([{"t": t, "k": "a", "v": 10**t}])
+        Asking.answers[0] = True
+        totals += [r["total"] for r in op.push([{"t": t, "k": "a", "v": 10**t}])]
+    assert totals == [1, 11, 111, 1111]
+
+
 @pytest.mark.parametrize("kind", MADE)
 @pytest.mark.parametrize("seed", range(3))
 def test_an_error_at_any_line_of_a_call_leaves_all_as_it_was(

@@ -1,22 +1,37 @@
 """The oracle: docs/semantics.md taken literally, row by row.
 
-Each arriving row is first judged (used, or put on the ledger with a reason). Then all due windows of all
-queries and keys are computed from scratch and compared with what was given before: new ones are given with
-revision 0, those with another set of rows with the next revision, vanished ones once more as void.
+Each arriving row is first judged, window by window: it is used if it is not behind the watermark or if some window
+takes it, else it is put on the ledger with a reason. Then all due windows of all queries and keys are computed from
+scratch and compared with what was given before: new ones are given with revision 0, those with another set of rows
+with the next revision, vanished ones once more as void.
 
-`strict=True` does that after every single row. The default does it at the end of a call and around every
-correction only: a row that is not late lies at or after the watermark, so it can't change a window that is
-due already, and windows becoming due one after the other are the same as windows becoming due together.
+`strict=True` does that after every single row. The default does it at the end of a call and around every row behind
+the watermark only: another row lies at or after the watermark, so it can't change a window that is due already, and
+windows becoming due one after the other are the same as windows becoming due together.
 """
 
 from __future__ import annotations
 
 from bisect import insort
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tests.oracle.aggregates import aggregate
-from tests.oracle.windows import HAVE_EMPTY, INFINITY, Bounds, Found, Row, Rows, Spec, changed, due_windows, with_empty
+from tests.oracle.windows import (
+    HAVE_EMPTY,
+    INFINITY,
+    Bounds,
+    Found,
+    Row,
+    Rows,
+    Sessions,
+    Spec,
+    changed,
+    due_windows,
+    first_and_last_end,
+    with_empty,
+)
 
 NULL_TIME = "null time"
 TOO_LATE = "too late"
@@ -30,11 +45,13 @@ ON_COLUMN = ("column", "last_rows_by", "session_on")
 AFRESH = ("punctuated", "delta", "threshold")
 #: what looks at rows one by one, so that their positions are counted
 ROW_BY_ROW = (
-    *AFRESH, *ON_COLUMN, "rows", "last_rows", "markers", "keep_last", "last_of", "pauses", "collect_list", "string_agg",
-    "mixed", "ticking", "per_instant", "whole_and_rest",
+    *AFRESH, *ON_COLUMN, "rows", "last_rows", "markers", "keep_last", "last_of", "pauses", "mixed", "ticking",
+    "per_instant", "whole_and_rest",
 )  # fmt: skip
 #: what needs rows in order, though its windows lie on time
 IN_ORDER = ("first_row", "on_change")
+#: sessions on time
+SESSIONS = ("session", "session_by")
 
 Key = tuple[Any, ...]
 
@@ -97,13 +114,19 @@ class Oracle:
         self.given: dict[tuple[str, Key], dict[Bounds, Given]] = {}
         self.compared: dict[tuple[str, Key], tuple[float, int]] = {}
         self.late: list[Late] = []
+        #: per label, how many rows some window had to miss, since it was closed for good or needs rows in order
+        self.missed: Counter[str] = Counter()
         self.rows_in = 0
-        #: per key, the arrival numbers of rows whose measure has been checked
+        self.sessions: dict[tuple[str, Key], Sessions] = {}
+        #: per key, the arrival numbers of rows whose measure has been checked, and of those that it kept out
         self.checked: dict[Key, set[int]] = {}
+        self.broken: set[int] = set()
+        #: arrival numbers of rows that windows on time were there for
+        self.on_time: set[int] = set()
         #: the watermark before the end of the stream
         self.reached: float = -INFINITY
         #: arrival number of the first row that has a position; None: nothing has looked at rows one by one
-        kinds = {spec[0] for spec in (*windows.values(), *aggregates)}
+        kinds = {spec[0] for spec in windows.values()}
         self.counted_from = 0 if kinds & {*ROW_BY_ROW, *IN_ORDER} else None
         #: label of a window added while running -> arrival number of the first row that it sees
         self.afresh: dict[str, int] = {}
@@ -142,11 +165,19 @@ class Oracle:
     def positions(self, key: Key, until: int) -> int:
         """How many rows of a key that arrived before row number `until` have a position."""
         first = self.counted_from or 0
-        return sum(first <= r.seq < until for r in self.rows.get(key, []))
+        return sum(first <= r.seq < until for r in self.rows_in_order(key))
+
+    def rows_in_order(self, key: Key) -> Rows:
+        """The rows of a key that windows which must see them in order have taken."""
+        return [r for r in self.rows.get(key, []) if r.time >= r.after and r.seq not in self.broken]
 
     def due(self, key: Key, label: str) -> Found:
         """All due windows of a label and a key, from scratch."""
-        spec, rows = self.windows[label], self.rows.get(key, [])
+        spec = self.windows[label]
+        if spec[0] in SESSIONS:
+            return self.sessions_of(label, key).due(self.watermark)
+        in_order = spec[0] in (*ROW_BY_ROW, *IN_ORDER)
+        rows = self.rows_in_order(key) if in_order else self.rows.get(key, [])
         if spec[0] == "on_change" and self.emit_empty and spec[1] in HAVE_EMPTY:
             inner = spec[1:]
             return changed(with_empty(inner, due_windows(inner, rows, self.watermark), self._last_end(inner)))
@@ -159,6 +190,9 @@ class Oracle:
         empty_too = self.emit_empty and spec[0] in HAVE_EMPTY
         return with_empty(spec, found, self._last_end(spec)) if empty_too else found
 
+    def sessions_of(self, label: str, key: Key) -> Sessions:
+        return self.sessions.setdefault((label, key), Sessions())
+
     def _last_end(self, spec: Spec) -> float:
         """Up to where windows without rows are given: the watermark, in the end the last window of any key."""
         if self.watermark < INFINITY:
@@ -168,7 +202,7 @@ class Oracle:
 
     def _last_tick(self, every: int) -> float:
         """Up to where ticks go once the stream has ended: the watermark, or the one after the last row of any key."""
-        last = max((r.time for rows in self.rows.values() for r in rows), default=0)
+        last = max((r.time for key in self.rows for r in self.rows_in_order(key)), default=0)
         return max(self.reached, (last // every + 1) * every)
 
     @property
@@ -194,17 +228,32 @@ class Oracle:
     # How a row is judged
 
     def _arrive(self, data: dict[str, Any], out: list[Result]) -> None:
-        row = Row(self.rows_in, data[self.time_column], data)
+        row = Row(self.rows_in, data[self.time_column], data, self.watermark - self.lateness)
         self.rows_in += 1
         reason = self._reason_to_refuse(row)
+        behind = row.time is not None and row.time < self.watermark
+        if reason is None:
+            if behind:
+                self._give(out)
+            takers = [label for label in self.windows if self._takes(label, row)]
+            if any(
+                self.windows[label][0] not in (*ROW_BY_ROW, *IN_ORDER) for label in (takers if behind else self.windows)
+            ):
+                self.on_time.add(row.seq)
+            if any(row.data[column] is None for column in self.measures):
+                self.broken.add(row.seq)
+                reason = None if row.seq in self.on_time else NULL_MEASURE
+                if behind and not takers:
+                    reason = TOO_LATE if row.time < row.after else NULL_MEASURE
+            elif behind and not takers:
+                reason = TOO_LATE
+            if reason is None:
+                key = tuple(row.data[c] for c in self.key_columns)
+                insort(self.rows.setdefault(key, []), row, key=lambda r: (r.time, r.seq))
+                if behind:
+                    self._give(out)
         if reason is not None:
             self.late.append(Late(row.seq, data, reason))
-        elif row.time < self.watermark:
-            self._give(out)
-            self._insert(row)
-            self._give(out)
-        else:
-            self._insert(row)
         if row.time is not None:
             self.newest = max(self.newest, row.time)
         if row.time is not None and (self.bound is None or isinstance(self.bound, int)):
@@ -217,35 +266,49 @@ class Oracle:
             gap = row.data[column]
             if gap is None or gap < 0:
                 return BAD_GAP
-        if row.time < self.watermark - self.lateness:
-            return TOO_LATE
-        if any(row.data[column] is None for column in self.measures):
-            return NULL_MEASURE
         return None
 
-    def _insert(self, row: Row) -> None:
-        key = tuple(row.data[c] for c in self.key_columns)
-        insort(self.rows.setdefault(key, []), row, key=lambda r: (r.time, r.seq))
+    def _takes(self, label: str, row: Row) -> bool:
+        """Whether a window of this label takes the row; those that have to miss it are counted."""
+        spec = self.windows[label]
+        if spec[0] in (*ROW_BY_ROW, *IN_ORDER):
+            known = all(row.data[column] is not None for column in self.measures)
+            self.missed[label] += not (row.time >= row.after and known)
+            return row.time >= row.after and known
+        if spec[0] in SESSIONS:
+            key = tuple(row.data[c] for c in self.key_columns)
+            gap = spec[1] if spec[0] == "session" else row.data[spec[1]]
+            taken = self.sessions_of(label, key).take(row, gap, self.lateness, self.watermark)
+            self.missed[label] += not taken
+            return taken
+        ends = first_and_last_end(spec, row.time)
+        if ends is None:
+            return False
+        self.missed[label] += ends[0] <= row.after
+        return ends[1] > row.after
 
     def _check_measures(self, key: Key) -> None:
-        """Rows behind the watermark whose measure is below that of the row before them leave the query.
-
-        So do late ones whose measure is above that of the row after them, which was settled before.
+        """Rows behind the watermark whose measure is below that of the row before them are kept out of windows that
+        must see rows in order. So are late ones whose measure is above that of the row after them, which was settled
+        before. If there are no other windows they leave the query.
         """
-        kept: Rows = []
+        before: Row | None = None
         checked = self.checked.setdefault(key, set())
-        rows = self.rows[key]
+        rows = self.rows_in_order(key)
         for i, row in enumerate(rows):
             new = row.time <= self.watermark and row.seq not in checked
             after = next((r for r in rows[i + 1 :] if r.seq in checked), row) if new else row
             back = new and any(row.data[c] > after.data[c] for c in self.measures)
-            if back or (new and kept and any(row.data[c] < kept[-1].data[c] for c in self.measures)):
-                self.late.append(Late(row.seq, row.data, MEASURE_BACK))
+            if back or (new and before and any(row.data[c] < before.data[c] for c in self.measures)):
+                self.broken.add(row.seq)
+                self.missed.update(label for label, spec in self.windows.items() if spec[0] in (*ROW_BY_ROW, *IN_ORDER))
+                if row.seq not in self.on_time:
+                    self.late.append(Late(row.seq, row.data, MEASURE_BACK))
+                    self.rows[key].remove(row)
                 continue
             if new:
                 checked.add(row.seq)
-            kept.append(row)
-        self.rows[key] = kept
+            before = row
 
     # What is given
 

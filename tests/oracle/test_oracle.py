@@ -70,23 +70,35 @@ def test_aggregates_over_nan_and_null() -> None:
     assert aggregate(("collect_list", "v"), given[2:3]) == []
 
 
-def test_ledger() -> None:
-    windows = {"w": ("tumbling", 10), "s": ("session_by", "g"), "c": ("column", "m", 2, 2)}
-    oracle = Oracle(windows, [("count_rows",)], watermark=2, lateness=3)
-    for time, gap, measure in [
-        (10, 1, 1),
-        (None, 1, 1),
-        (4, 1, 0),
-        (11, None, 2),
-        (11, -1, 2),
-        (12, 1, None),
-    ]:
-        oracle.push([{"ts": time, "g": gap, "m": measure}])
-    oracle.push([{"ts": 13, "g": 1, "m": 0}])
+def test_ledger_of_windows_that_see_rows_in_order() -> None:
+    oracle = Oracle({"c": ("column", "m", 2, 2)}, [("count_rows",)], watermark=2, lateness=3)
+    for time, measure in [(10, 1), (None, 1), (4, 0), (12, None), (13, 0)]:
+        oracle.push([{"ts": time, "m": measure}])
     oracle.finish()
-    reasons = ["null time", "too late", "bad gap", "bad gap", "null measure", "measure went back"]
-    assert [late.reason for late in oracle.late] == reasons
-    assert (oracle.rows_in, oracle.rows_used) == (7, 1)
+    assert [late.reason for late in oracle.late] == ["null time", "too late", "null measure", "measure went back"]
+    assert (oracle.rows_in, oracle.rows_used, oracle.missed["c"]) == (5, 1, 3)
+
+
+def test_rows_are_used_if_one_window_takes_them() -> None:
+    windows = {"w": ("sliding", 20, 10, 0), "s": ("session_by", "g"), "c": ("column", "m", 2, 2)}
+    oracle = Oracle(windows, [("count_rows",)], watermark=2)
+    for time, gap, measure in [(0, 1, 1), (17, 1, 3), (11, 1, 2), (3, 9, None), (18, None, 4), (19, -1, 4)]:
+        oracle.push([{"ts": time, "g": gap, "m": measure}])
+    # W = 15: 11 is in [0, 20) and in [10, 30), which are open; 3 is in [-10, 10), closed, and in [0, 20)
+    assert [(late.data["ts"], late.reason) for late in oracle.late] == [(18, "bad gap"), (19, "bad gap")]
+    assert oracle.missed == {"w": 1, "s": 2, "c": 2}
+    given = {(r.window, r.start, r.end): r.values for r in oracle.finish()}
+    assert given["w", 0, 20] == (4,)
+    assert given["w", 10, 30] == (2,)
+    assert given["s", 17, 18] == (1,)
+
+
+def test_a_session_that_is_closed_for_good_takes_no_part_in_merging() -> None:
+    oracle = Oracle({"s": ("session", 5)}, [("count_rows",)], watermark=0)
+    for time in (0, 6, 4, 3):  # [0, 5) is given when 6 comes; 4 joins 6 and begins before 5; 3 joins them
+        oracle.push([{"ts": time}])
+    assert [(r.start, r.end, r.values) for r in oracle.finish()] == [(3, 11, (3,))]
+    assert not oracle.late
 
 
 def test_empty_windows_from_the_first_with_a_row_to_the_last_of_any_key() -> None:

@@ -5,7 +5,9 @@ In: a spec (a tuple: kind, then its arguments in ticks), the accepted rows of on
 `(start, end, lo, hi)` to the rows of the window; `start`/`end` are times, `lo`/`hi` positions or
 values of the measure column, None where the kind has none.
 
-Functions take *all* rows; those kinds that see rows only as the watermark passes them use `behind`.
+Functions take *all* rows; those kinds that see rows only as the watermark passes them use `behind`. A window on time
+takes a row if its end is after `row.after`: it was not closed for good when the row came. Sessions are no function of
+rows alone, since one that is closed for good takes no part any more: `Sessions` takes rows one by one.
 """
 
 from __future__ import annotations
@@ -23,11 +25,13 @@ HAVE_EMPTY = ("tumbling", "sliding", "ending")
 
 
 class Row(NamedTuple):
-    """One accepted row: number of arrival, event time in ticks, and its columns."""
+    """One accepted row: number of arrival, event time in ticks, its columns, and `after`: windows that end up to here
+    were closed for good when it came (the watermark that it met, less the lateness)."""
 
     seq: int
     time: int
     data: dict[str, Any]
+    after: float = -math.inf
 
 
 Rows = list[Row]
@@ -78,7 +82,7 @@ def sliding(rows: Rows, watermark: float, size: int, slide: int, offset: int = 0
     found: Found = {}
     for r in rows:
         for start in starts_over(r.time, size, slide, offset):
-            if start + size <= watermark:
+            if r.after < start + size <= watermark:
                 found.setdefault((start, start + size, None, None), []).append(r)
     return found
 
@@ -92,20 +96,21 @@ def cumulate(rows: Rows, watermark: float, step: int, longest: int) -> Found:
     for r in rows:
         start = r.time // longest * longest
         for end in range(start + step, start + longest + 1, step):
-            if r.time < end <= watermark:
+            if max(r.time, r.after) < end <= watermark:
                 found.setdefault((start, end, None, None), []).append(r)
     return found
 
 
 def landmark(rows: Rows, watermark: float, start: int, every: int) -> Found:
     """Only ends whose last step holds a row, so each such row names one end."""
-    after = [r for r in rows if r.time >= start]
-    ends = {start + ((r.time - start) // every + 1) * every for r in after}
-    return {(start, end, None, None): [r for r in after if r.time < end] for end in ends if end <= watermark}
+    since = [r for r in rows if r.time >= start]
+    news = [(r, start + ((r.time - start) // every + 1) * every) for r in since]
+    ends = {end for r, end in news if r.after < end <= watermark}
+    return {(start, end, None, None): [r for r in since if max(r.time, r.after) < end] for end in ends}
 
 
 def fixed(rows: Rows, watermark: float, start: int, end: int) -> Found:
-    inside = [r for r in rows if start <= r.time < end]
+    inside = [r for r in rows if start <= r.time < end and r.after < end]
     return {(start, end, None, None): inside} if inside and end <= watermark else {}
 
 
@@ -118,7 +123,7 @@ def calendar(rows: Rows, watermark: float, unit: str, zone: str) -> Found:
     found: Found = {}
     for r in rows:
         start, end = calendar_window(r.time, unit, zone)
-        if end <= watermark:
+        if r.after < end <= watermark:
             found.setdefault((start, end, None, None), []).append(r)
     return found
 
@@ -151,9 +156,36 @@ def alternating(rows: Rows, watermark: float, short: int, long: int) -> Found:
         start = r.time // (short + long) * (short + long)
         middle, end = start + short, start + short + long
         start, end = (start, middle) if r.time < middle else (middle, end)
-        if end <= watermark:
+        if r.after < end <= watermark:
             found.setdefault((start, end, None, None), []).append(r)
     return found
+
+
+def first_and_last_end(spec: Spec, time: int) -> tuple[float, float] | None:
+    """When the first and the last window on time that hold this time end; None if none does."""
+    kind, arguments = spec[0], spec[1:]
+    if kind in ("tumbling", "sliding", "ending"):
+        size = arguments[0]
+        slide = size if kind == "tumbling" else arguments[1]
+        offset = -size if kind == "ending" else dict(enumerate(arguments)).get(1 if kind == "tumbling" else 2, 0)
+        ends = [start + size for start in starts_over(time, size, slide, offset)]
+    elif kind == "cumulate":
+        step, longest = arguments
+        start = time // longest * longest
+        ends = [end for end in range(start + step, start + longest + 1, step) if end > time]
+    elif kind == "landmark":
+        start, every = arguments
+        ends = [start + ((time - start) // every + 1) * every, INFINITY] if time >= start else []
+    elif kind in ("fixed", "fixed_band"):
+        start, end = arguments if kind == "fixed" else (arguments[0], sum(arguments))
+        ends = [end] if start <= time < end else []
+    elif kind == "calendar":
+        ends = [calendar_window(time, *arguments)[1]]
+    else:
+        short, long = arguments
+        start = time // (short + long) * (short + long)
+        ends = [start + short if time < start + short else start + short + long]
+    return (min(ends), max(ends)) if ends else None
 
 
 # On rows, and on an advancing column
@@ -302,27 +334,48 @@ def changed(found: Found) -> Found:
 # Sessions
 
 
+class Session:
+    """Rows that belong together; the end is the largest time + gap."""
+
+    def __init__(self, rows: Rows, end: int) -> None:
+        self.rows = sorted(rows, key=lambda r: (r.time, r.seq))
+        self.end = end
+
+    @property
+    def first(self) -> int:
+        return self.rows[0].time
+
+
+class Sessions:
+    """The sessions of a label and a key. A row joins what it touches and is not closed for good, and is judged then."""
+
+    def __init__(self) -> None:
+        self.all: list[Session] = []
+
+    def take(self, row: Row, gap: int, lateness: int, watermark: float) -> bool:
+        """Whether the row was taken."""
+        end = row.time + gap
+        met = [s for s in self.all if s.end + lateness >= watermark and s.first <= end and s.end >= row.time]
+        merged = Session([row, *(r for s in met for r in s.rows)], max([end, *(s.end for s in met)]))
+        if merged.end + lateness < watermark:
+            return False
+        self.all = [*(s for s in self.all if s not in met), merged]
+        return True
+
+    def due(self, watermark: float) -> Found:
+        return {(s.first, s.end, None, None): s.rows for s in self.all if s.end < watermark}
+
+
 def session(rows: Rows, watermark: float, gap: int) -> Found:
-    return sessions(rows, watermark, lambda r: gap)
+    """Sessions of rows none of which came too late."""
+    return session_by(rows, watermark, lambda r: gap)
 
 
-def session_by(rows: Rows, watermark: float, column: str) -> Found:
-    return sessions(rows, watermark, lambda r: r.data[column])
-
-
-def sessions(rows: Rows, watermark: float, gap_of: Callable[[Row], int]) -> Found:
-    found: Found = {}
-    run: Rows = []
-    end = 0
+def session_by(rows: Rows, watermark: float, gap: str | Callable[[Row], int]) -> Found:
+    held = Sessions()
     for r in rows:
-        if run and r.time > end:
-            found[(run[0].time, end, None, None)] = run
-            run = []
-        end = max(end, r.time + gap_of(r)) if run else r.time + gap_of(r)
-        run = [*run, r]
-    if run:
-        found[(run[0].time, end, None, None)] = run
-    return {bounds: held for bounds, held in found.items() if bounds[1] < watermark}
+        held.take(r, r.data[gap] if isinstance(gap, str) else gap(r), 0, -INFINITY)
+    return held.due(watermark)
 
 
 # Data driven: rows in event-time order decide

@@ -63,11 +63,32 @@ def test_a_correction_that_fails_is_a_withdrawal() -> None:
         )
     )
     assert values(given) == [
-        ("b", 10, 5.0, 1, 0, False),
         ("b", 10, None, None, 1, True),
-        ("b", 10, 7.0, 3, 2, False),
         ("b", 10, None, None, 3, True),
+        ("b", 10, 5.0, 1, 0, False),
+        ("b", 10, 7.0, 3, 2, False),
     ]
+
+
+def test_withdrawals_are_known_under_another_name() -> None:
+    renamed = Select.of(VOIDABLE, ["k", "x"], {"gone": "void", "number": "revision", "void": "n > 1"})
+    step = Having.of(renamed.after, "x > 2")
+    more = Select.of(step.after, ["k", "gone"], {"y": "coalesce(x, 0)"})
+    assert renamed.after.called("void") == "gone"
+    assert renamed.after.called("window_end") is None
+    given = table([("a", 10, 5.0, 1, 0, False), ("b", 10, 1.0, 2, 1, False)], VOIDABLE)
+    assert values(apply_steps([renamed, step, more], given)) == [("b", True, None), ("a", False, 5.0)]
+
+
+def test_a_column_that_is_computed_is_not_the_key_whatever_its_name() -> None:
+    assert Select.of(SHAPE, ["n"], {"k": "upper(k)"}).after.called("k") is None
+    assert Select.of(SHAPE, ["k"], {"other": "k"}).after.called("k") == "k"
+
+
+def test_withdrawals_come_first_in_every_order() -> None:
+    rows = [("a", 10, 1.0, 1, 0, False), ("b", 20, None, None, 1, True), ("c", 10, 0.0, 1, 0, False)]
+    given = Order.of(VOIDABLE, ["x"]).apply(table(rows, VOIDABLE))
+    assert [row[0] for row in values(given)] == ["b", "c", "a"]
 
 
 ORDERS = [

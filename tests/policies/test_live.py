@@ -167,3 +167,25 @@ def test_policies_reach_into_maps_and_what_is_not_there_is_null() -> None:
         window.process({"m": m})
     window.close()
     assert [r.value for r in window.results] == [3, 1]
+
+
+def test_value_key_and_time_of_a_live_window_reach_into_arrays_and_maps() -> None:
+    def gathered(**options: Any) -> list[Any]:
+        live = LiveWindow(pn.policy(trigger=p.count(2), evict=p.count(2)), group_reduce=list, **options)
+        for i in range(4):
+            live.process({"v": [i, 10 * i], "m": {"who": "ab"[i % 2], "t": i}})
+        live.close()
+        return [(result.key, result.value) for result in live.results]
+
+    plain = gathered(value=lambda row: row["v"][1], key=lambda row: row["m"]["who"])
+    assert plain
+    assert gathered(value="v[1]", key="m['who']", time="m['t']") == plain
+
+
+def test_a_live_window_names_a_value_that_no_row_has() -> None:
+    policy = pn.policy(trigger=p.count(2))
+    with pytest.raises(QueryError, match=r"value='v\[x\]' is neither a column nor a path"):
+        LiveWindow(policy, group_reduce=list, value="v[x]")
+    live = LiveWindow(policy, group_reduce=list, value="w[0]")
+    with pytest.raises(DataError, match=r"value='w\[0\]': the row has no such column; it has v"):
+        live.process({"v": [1]})

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 import panes as pn
 from panes import policies as p
+from panes.clock import FakeClock
 from panes.operators import InputPort, Model, Operator, OutputPort, count, delta, sliding, time, tumbling
-from panes.policies.clock import FakeClock
 from panes.policies.library import SlidingWindow, TumblingWindow
 from panes.policies.library import count as tuples
 from panes.policies.library import time as micros

@@ -94,8 +94,8 @@ def test_corrections_that_fail_are_withdrawn() -> None:
     made = pn.stream(rows, time="ts", key="k", lateness="10 s").window(pn.tumbling("1 s")).agg(total="sum(v)")
     found = made.where("total > 3").select("window_end", "total", "revision", "void").to_arrow().to_pylist()
     assert found == [
-        {"window_end": 1000, "total": 5.0, "revision": 0, "void": False},
         {"window_end": 1000, "total": None, "revision": 1, "void": True},
+        {"window_end": 1000, "total": 5.0, "revision": 0, "void": False},
     ]
 
 

@@ -239,6 +239,15 @@ def test_bad_lines_of_files_are_kept_aside(tmp_path: Path) -> None:
     assert [reason.rpartition(": ")[2] for reason in rejects.reasons] == ["2,oops", "3", "5,1,1"]
 
 
+def test_of_bad_lines_of_files_the_newest_are_held_and_all_are_counted(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "x.csv", "ts,v\n1,1\n2,a\n3,b\n4,c\n5,5\n6,d\n")
+    stream = pn.stream(path, schema={"ts": "bigint", "v": "bigint"}, time="ts", keep_late=2)
+    query = stream.window(pn.tumbling(10)).agg(n="count(*)")
+    assert [row["n"] for row in query.to_arrow().to_pylist()] == [2]
+    assert query.metrics["rows_rejected"] == 4
+    assert [row["reason"].rpartition(": ")[2] for row in query.late.to_pylist()] == ["4,c", "6,d"]
+
+
 BAD_JSON = [
     "{bad",
     "null",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 import threading
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 import panes as pn
-from panes.errors import DataError, OperatorClosed, QueryError
+from panes.errors import DataError, OperatorClosed, QueryError, UserCodeError
 from tests.fuzz.errors import check_seed
 
 SCHEMA = {"t": "bigint", "k": "string", "v": "bigint", "s": "string"}
@@ -84,6 +84,29 @@ class Doubled(pn.UserAggregate):
         return a
 
 
+class Joined(pn.UserAggregate):
+    """A sum in a dict that `combine` and `lower` change; fails after it has done so, as often as it is told to."""
+
+    commutative = True
+    returns = "bigint"
+    failing: ClassVar[list[str]] = []
+
+    def lift(self, value: int) -> dict[str, int]:
+        return {"total": value}
+
+    def combine(self, a: dict[str, int], b: dict[str, int]) -> dict[str, int]:
+        a["total"] += b["total"]
+        if "combine" in self.failing:
+            raise RuntimeError(self.failing.pop())
+        return a
+
+    def lower(self, a: dict[str, int]) -> int:
+        given = a.pop("total")
+        if "lower" in self.failing:
+            raise RuntimeError(self.failing.pop())
+        return given
+
+
 class Fives(pn.FreeFormWindow):
     """Five rows at a time; its state is a list that grows before the error is raised."""
 
@@ -140,6 +163,45 @@ USERS = {
     "deterministic window": lambda **w: stream(**w).window(Pairs()).agg(n="count(*)", total="sum(v)"),
     "policy": lambda **w: stream(**w).window(pn.policy(trigger=EverySecond())).agg(n="count(*)", total="sum(v)"),
 }
+
+
+@pytest.mark.parametrize("fails", ["combine", "lower"])
+@pytest.mark.parametrize(
+    "window", [pn.session(5), pn.tumbling(10), pn.sliding(10, every=2), pn.sliding(pn.rows(4), every=pn.rows(2))]
+)
+def test_an_aggregate_that_combines_in_place_is_right_after_a_push_that_raised(window: Any, fails: str) -> None:
+    op = stream().window(window).agg(own=Joined("v"), total="sum(v)").operator()
+    Joined.failing.clear()
+    found = [*op.push(GOOD), *op.push(rows((4, "a", 4), (4, "b", 2), (5, "a", 7)))]
+    for call in (lambda: op.push(NEXT), lambda: op.advance(40), op.finish):
+        for failing in ([fails], [fails], [fails], []):
+            Joined.failing[:] = failing
+            try:
+                found += call()
+                break  # there was nothing to do in this call that could fail
+            except UserCodeError:
+                continue
+    Joined.failing.clear()
+    assert found
+    assert [r["own"] for r in found] == [r["total"] for r in found]
+
+
+def test_an_aggregate_that_combines_in_place_gives_each_sliding_window_its_own() -> None:
+    query = stream().window(pn.sliding(10, every=2)).agg(own=Joined("v"), total="sum(v)")
+    op = query.operator()
+    many = rows(*((i, "ab"[i % 2], 1) for i in range(40)))
+    found = [*op.push(many), *op.finish()]
+    assert len(found) > 30
+    assert [r["own"] for r in found] == [r["total"] for r in found]
+
+
+def test_an_aggregate_whose_partials_nobody_can_copy_says_so() -> None:
+    lock = pn.aggregate(
+        "v", lift=lambda v: [threading.Lock()], combine=lambda a, b: a, lower=lambda a: 1.0, name="lock"
+    )
+    op = stream().window(pn.sliding(10, every=2)).agg(own=lock).operator()
+    with pytest.raises(DataError, match=r"lock\(v\): partials must be objects that can be pickled or copied"):
+        op.push([*GOOD, *NEXT])
 
 
 @pytest.mark.parametrize("kind", USERS)

@@ -41,7 +41,7 @@ def test_a_withdrawn_session_names_its_values() -> None:
     op.advance(20)
     given = op.push([{"ts": 5, "km": 1.5}]).to_arrow().to_pylist()
     shown = [(r["window_from"], r["window_to"], r["n"], r["void"]) for r in given if r["window"] == "s"]
-    assert shown == [(0.0, 2.0, None, True), (0.0, 5.0, 3, False), (3.0, 5.0, None, True)]
+    assert shown == [(0.0, 2.0, None, True), (3.0, 5.0, None, True), (0.0, 5.0, 3, False)]
     assert all(r["window_from"] is None for r in given if r["window"] == "t")
 
 

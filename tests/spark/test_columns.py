@@ -83,6 +83,7 @@ EXPRESSIONS = """
     trim(both 'Ho' from S); substring(S, 2, 3); substr(S, 3); substring(S, 1, 0); left(S, 2); right(S, 2)
     right(S, 0); left(S, 99); concat(S, '-', i); concat(S, null); concat(day, ntz); concat_ws('-', S, i, 'b')
     S || 'x'; S || i; S || dec; concat(yes, 1); replace(S, 'l', 'L'); replace(S, 'l', ''); reverse(S); repeat(S, 2)
+    replace(S, '', 'x'); replace(S, 'lo', 'long'); regexp_replace(S, 'l', 'long')
     repeat(S, zero); lpad(S, 7, '*'); rpad(S, 3, 'xy'); lpad(S, 9); instr(S, 'l'); locate('l', S); locate('l', S, 4)
     position('l' in S); startswith(S, 'He'); endswith(S, 'lo'); contains(S, 'ell'); split_part(S, ',', 2)
     split_part(S, ',', 1); split_part(S, ',', 9); regexp_replace(S, 'l+', 'L'); regexp_replace(S, '[a-c]', '')
@@ -107,6 +108,8 @@ EXPRESSIONS = """
     cast(ntz as string); i::double; 2L * i; cast('2024-02-29 12:00:00' as timestamp); cast(b as decimal(20, 0))
     try_cast(b as int); try_cast(i as tinyint); `my col` + 1; my col; part.x + 1; part.x; (i); 1; null; 'it\\'s'
     v[1]; v[abs(tiny) % 2]; m['a']; m[S]; part['x']; size(v); size(m); array_contains(v, 2); array_contains(v, i)
+    element_at(v, 1); element_at(v, -1); element_at(m, 'a'); date_part('week', ntz); date_part('second', ts)
+    try_to_timestamp('29/2/24', 'd/M/yy'); try_to_timestamp('30/2/24', 'd/M/yy'); try_to_timestamp(ts)
     extract(year from ts); extract(week from ntz); extract(dow from day); extract(second from ts)
     extract(dow_iso from ts); to_timestamp('2024-02-29 12:00:00'); to_timestamp('29/2/24 1:05 PM', 'd/M/yy h:mm a')
     to_timestamp('2024-02-29 10:11:12.5', 'yyyy-MM-dd HH:mm:ss.SSS'); to_date('29.02.2024', 'dd.MM.yyyy')
@@ -125,6 +128,8 @@ ONLY: dict[str, list[int]] = {
     "floor(f)": [0, 1, 3, 4],
     "v[1]": [0, 3, 4],
     "v[abs(tiny) % 2]": [0, 3, 4],
+    "element_at(v, 1)": [0, 2, 3, 4],
+    "element_at(v, -1)": [0, 2, 3, 4],
     "cast(least(d, 100) as int)": [0, 1, 3, 4],
     "cast(d as int) between -3 and 3 or d is null": [0, 1, 3],
     "cast(i as tinyint) is null": [0, 1, 2, 3],
@@ -196,6 +201,21 @@ def test_integers_that_overflow_are_errors(native: Any, text: str) -> None:
     from pyspark.errors import PySparkException
 
     with pytest.raises(PySparkException, match=r"OVERFLOW|overflow|out of range"):
+        native(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "replace(repeat('a', 100000), 'a', repeat('b', 10000))",
+        "regexp_replace(repeat('a', 500000), 'a', 'xyz')",
+        "repeat('ab', 1000 * 1000)",
+    ],
+)
+def test_text_that_would_fill_the_memory_is_refused(native: Any, text: str) -> None:
+    from pyspark.errors import PySparkException
+
+    with pytest.raises(PySparkException, match=rf"{text.partition('(')[0]}: the text may have 1000000 characters"):
         native(text)
 
 

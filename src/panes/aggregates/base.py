@@ -129,6 +129,13 @@ class Cells:
         return Cells(tuple(Ragged.concat(c) if isinstance(c[0], Ragged) else np.concatenate(c) for c in columns))
 
 
+def in_pairs(a: Cells, b: Cells) -> tuple[Cells, Array]:
+    """Copies a[0], b[0], a[1], b[1] and so on, and the offsets of the pairs."""
+    n = len(a)
+    index = np.arange(2 * n).reshape(2, n).T.ravel()
+    return Cells.concat([a, b]).take(index), np.arange(0, 2 * n + 1, 2)
+
+
 class Aggregate(ABC):
     """What a user writes: `pn.quantile("price", 0.9)`. Frozen, hashable, readable as text."""
 
@@ -183,9 +190,7 @@ class BoundAggregate(ABC):
 
     def merge(self, a: Cells, b: Cells) -> Cells:
         """Elementwise a[i] combined with b[i], a first."""
-        n = len(a)
-        index = np.arange(2 * n).reshape(2, n).T.ravel()
-        return self.fold(Cells.concat([a, b]).take(index), np.arange(0, 2 * n + 1, 2))
+        return self.fold(*in_pairs(a, b))
 
     def invert(self, a: Cells, b: Cells) -> Cells:
         """Elementwise a[i] with b[i] taken out again; only if laws.invertible."""

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types as pt
 
-from panes.errors import QueryError
+from panes.errors import QueryError, WrongType
 
 #: The kinds of `kind_of`, in words for error messages.
 NUMERIC = ("integer", "float", "decimal")
@@ -118,7 +118,7 @@ def require(what: str, argument: str, type: pa.DataType, kinds: Iterable[str], a
     """Refuse an argument whose type is not of one of `kinds`."""
     kinds = tuple(kinds)
     if kind_of(type) not in kinds:
-        raise QueryError(f"{what} needs {_either(kinds)} values, but `{argument}` is of type {type}; {advice}")
+        raise WrongType(f"{what} needs {_either(kinds)} values, but `{argument}` is of type ", type, f"; {advice}")
 
 
 def _either(kinds: tuple[str, ...]) -> str:

@@ -21,7 +21,8 @@ class UserAggregate(Aggregate):
     """Subclass this for an aggregate of your own.
 
     `lift` makes a partial of one row, `combine` joins two partials (the earlier first), `lower` makes the
-    result. Partials may be any Python object that can be pickled; `combine` must not change its arguments.
+    result. Partials may be any Python object that can be pickled. `combine`, `invert` and `lower` may change the
+    partials that they are given, as in `a.extend(b)`: those that can be changed are copies.
 
     >>> import panes as pn
     >>> class Vwap(pn.UserAggregate):
@@ -39,7 +40,8 @@ class UserAggregate(Aggregate):
     Two vectorised forms are open. `lift_segments(columns, offsets)` and `fold_segments(partials, offsets)`
     return one partial per segment, and replace `lift` and `combine` for speed. With `state`, a mapping of
     names to types, partials are numeric columns instead of objects: `lift_segments` and `fold_segments` then
-    take and return tuples of arrays, and `lower_segments` makes results of them.
+    take and return tuples of arrays, and `lower_segments` makes results of them. Partials may be changed there, too;
+    `columns` can only be read.
     """
 
     associative: ClassVar[bool] = True

@@ -1,4 +1,8 @@
-"""User-defined aggregates at work: partials as Python objects, or as numeric columns."""
+"""User-defined aggregates at work: partials as Python objects, or as numeric columns.
+
+User code may change the partials that it is handed: those that can be changed are copies. So nothing that a store
+holds changes but through the store, and a call that fails leaves no trace.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +13,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from panes.aggregates.base import Array, BoundAggregate, Cells, Column, Field, Inputs
+from panes.aggregates.base import Array, BoundAggregate, Cells, Column, Field, Inputs, in_pairs
 from panes.aggregates.columns import arrow_from_values
 from panes.aggregates.segments import compress
 from panes.aggregates.types import arrow_type, storage_of
 from panes.aggregates.user import UserAggregate
 from panes.errors import DataError, calling
 from panes.exact import Inexact, exact_array, shown
+from panes.state.constants import all_constant
+from panes.state.pickles import copied
 
 
 class _BoundUser(BoundAggregate):
@@ -40,35 +46,60 @@ class BoundObjects(_BoundUser):
         self.out_type = out_type
         # a user's inverse can't say that only nulls are left
         self.empties = not (spec.skip_nulls and spec.inputs)
+        #: a partial has been made, or read, that can be changed: from now on user code is handed copies
+        self._copies = False
 
     def lift(self, rows: Inputs, offsets: Array) -> Cells:
         rows, offsets = _used_rows(self.spec, rows, offsets)
         if self.spec.has("lift_segments"):
             with calling(self, "lift_segments"):
                 partials = self.spec.lift_segments(tuple(_plain(c) for c in rows.columns), offsets)
-            return self._cells(partials, offsets)
+            lifted = self._cells(partials, offsets)
+        else:
+            lifted = self._fold(self._lifted(rows), offsets, own=True)
+        self._note(lifted)
+        return lifted
+
+    def _lifted(self, rows: Inputs) -> list[Any]:
+        """The partial of each row."""
         columns = [_python_values(c) for c in rows.columns]
-        lift, lifted = self.spec.lift, []
+        lift, lifted = self.spec.lift, list[Any]()
+        add = lifted.append
         with calling(self, "lift") as call:
             for call.arguments in zip(*columns, strict=True) if columns else repeat((), rows.rows):
-                lifted.append(lift(*call.arguments))
-        return self._fold(lifted, offsets)
+                add(lift(*call.arguments))
+        return lifted
 
     def fold(self, cells: Cells, offsets: Array) -> Cells:
+        folded = self._folded(cells, offsets)
+        self._note(folded)
+        return folded
+
+    def lower_ranges(self, cells: Cells, index: Array | None, offsets: Array) -> pa.Array:
+        # no store will hold what is folded here
+        return self.lower(self._folded(cells if index is None else cells.take(index), offsets))
+
+    def _folded(self, cells: Cells, offsets: Array) -> Cells:
         partials, some = cells.fields
         index, offsets = compress(some, offsets)
         if self.spec.has("fold_segments"):
             with calling(self, "fold_segments"):
-                folded = self.spec.fold_segments(partials[index], offsets)
+                folded = self.spec.fold_segments(self._changeable(partials[index]), offsets)
             return self._cells(folded, offsets)
-        return self._fold(partials[index].tolist(), offsets)
+        return self._fold(partials[index].tolist(), offsets, own=not self._copies)
 
-    def _fold(self, partials: list[Any], offsets: Array) -> Cells:
-        bounds = offsets.tolist()
-        pairs = pairwise(bounds)
-        combine = self.spec.combine
+    def _fold(self, partials: list[Any], offsets: Array, *, own: bool) -> Cells:
+        """`own`: nobody else has these partials, or nobody can change them."""
+        combine, folded = self.spec.combine, []
         with calling(self, "combine"):
-            folded = [reduce(combine, partials[a:b]) if b > a else None for a, b in pairs]
+            for a, b in pairwise(offsets.tolist()):
+                if b == a + 1:
+                    folded.append(partials[a])
+                elif b > a:
+                    stretch = partials[a:b]
+                    folded.append(reduce(combine, stretch if own else self._copied(stretch)))
+                else:
+                    folded.append(None)
         return self._cells(folded, offsets)
 
     def _cells(self, partials: Any, offsets: Array) -> Cells:
@@ -78,6 +109,27 @@ class BoundObjects(_BoundUser):
                 f"{self.user_code} returned {len(partials)} partials for {len(some)} segments; return one each"
             )
         return Cells((_objects(partials, some), some))
+
+    def _note(self, cells: Cells) -> None:
+        """A store may hold these from now on."""
+        self._copies = self._copies or not all_constant(cells.fields[0].tolist())
+
+    def _copied(self, partials: list[Any]) -> list[Any]:
+        """What user code is handed for partials that can be changed."""
+        try:
+            return [copied(partial) for partial in partials]
+        except Exception as error:  # of users' classes, which may raise anything
+            why = f"{type(error).__name__}: {error}"
+            raise DataError(
+                f"{self.user_code}: partials must be objects that can be pickled or copied; {why}"
+            ) from error
+
+    def _changeable(self, partials: Array) -> Array:
+        return _objects(self._copied(partials.tolist()), np.ones(len(partials), bool)) if self._copies else partials
+
+    def check(self, cells: Cells) -> None:
+        super().check(cells)
+        self._note(cells)
 
     def merge(self, a: Cells, b: Cells) -> Cells:
         if self.spec.has("fold_segments"):
@@ -93,16 +145,15 @@ class BoundObjects(_BoundUser):
         """method(x, y) where both are there, else x; or y where only it is there and may stand `alone`."""
         function = getattr(self.spec, method)
         (x, has_x), (y, has_y) = a.fields, b.fields
-        some = has_x | has_y if alone else has_x
-        out = np.full(len(some), None, object)
+        out, both = np.where(has_x, x, y) if alone else x.copy(), has_x & has_y
         with calling(self, method) as call:
-            for i in np.flatnonzero(some):
-                if has_x[i] and has_y[i]:
-                    call.arguments = (x[i], y[i])
-                    out[i] = function(x[i], y[i])
-                else:
-                    out[i] = x[i] if has_x[i] else y[i]
-        return Cells((out, some))
+            made = []
+            for call.arguments in zip(self._changeable(x[both]).tolist(), self._changeable(y[both]).tolist()):
+                made.append(function(*call.arguments))
+        out[both] = _objects(made, np.ones(len(made), bool))
+        merged = Cells((out, has_x | has_y if alone else has_x))
+        self._note(merged)
+        return merged
 
     def empty(self, n: int) -> Cells:
         return Cells((np.full(n, None, object), np.zeros(n, bool)))
@@ -111,7 +162,7 @@ class BoundObjects(_BoundUser):
         partials, some = cells.fields
         nothing, results = self._of_no_rows(), []
         with calling(self, "lower") as call:
-            for partial, ok in zip(partials, some, strict=True):
+            for partial, ok in zip(self._changeable(partials).tolist(), some.tolist(), strict=True):
                 call.arguments = (partial,)
                 results.append(self.spec.lower(partial) if ok else nothing)
         try:
@@ -152,6 +203,13 @@ class BoundColumns(_BoundUser):
             return self._cells(self.spec.lift_segments(columns, offsets), len(offsets) - 1)
 
     def fold(self, cells: Cells, offsets: Array) -> Cells:
+        return self._fold(_copies(cells), offsets)
+
+    def merge(self, a: Cells, b: Cells) -> Cells:
+        return self._fold(*in_pairs(a, b))
+
+    def _fold(self, cells: Cells, offsets: Array) -> Cells:
+        """User code may change these cells."""
         with calling(self, "fold_segments"):
             return self._cells(self.spec.fold_segments(cells.fields, offsets), len(offsets) - 1)
 
@@ -159,7 +217,7 @@ class BoundColumns(_BoundUser):
         if not self.laws.invertible:
             return super().invert(a, b)
         with calling(self, "invert_segments"):
-            return self._cells(self.spec.invert_segments(a.fields, b.fields), len(a))
+            return self._cells(self.spec.invert_segments(_copies(a).fields, _copies(b).fields), len(a))
 
     def empty(self, n: int) -> Cells:
         none = tuple(Column(np.empty(0, storage_of(t)), None, t) for t in self.types)
@@ -168,7 +226,7 @@ class BoundColumns(_BoundUser):
 
     def lower(self, cells: Cells) -> pa.Array:
         with calling(self, "lower_segments"):
-            result = self.spec.lower_segments(cells.fields)
+            result = self.spec.lower_segments(_copies(cells).fields)
             if isinstance(result, pa.Array):
                 return result.cast(self.out_type)
             values, valid = result if isinstance(result, tuple) else (result, None)
@@ -201,17 +259,27 @@ def _python_values(column: Column) -> list[Any]:
 
 
 def _plain(column: Column) -> Array:
-    """Values for vectorised user code; where a null is left, an object array with None."""
+    """Values for vectorised user code, to read only: others read them, too. Where a null is left, it is None."""
+    if pa.types.is_nested(column.type):
+        return _objects(_python_values(column), np.ones(len(column), bool))
+    values = column.values
     if column.valid is None or column.valid.all():
-        return column.values
-    values = column.values.astype(object)
+        values = values.view()
+        values.flags.writeable = False
+        return values
+    values = values.astype(object)
     values[~column.valid] = None
     return values
 
 
+def _copies(cells: Cells) -> Cells:
+    """For user code to change: what is handed out here is what a store holds, or part of it."""
+    return Cells(tuple([field.copy() for field in cells.fields]))
+
+
 def _objects(partials: Any, some: Array) -> Array:
     """An object array, filled one by one so that NumPy doesn't take tuples or lists for dimensions."""
-    out = np.full(len(some), None, object)
-    for i in np.flatnonzero(some).tolist():
-        out[i] = partials[i]
+    out = np.fromiter(partials, object, len(some))
+    if not some.all():
+        out[~some] = None
     return out

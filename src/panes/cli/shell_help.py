@@ -33,11 +33,11 @@ class Topic:
 
 TOPICS = {
     "CREATE STREAM": Topic(
-        "A stream: its columns, where its rows come from, and how much disorder to wait for.",
+        "A stream: its columns, where its rows come from, how much disorder to wait for, and what silence means.",
         """CREATE STREAM name (column TYPE, ...) | schema
     SOURCE FILE ('path or pattern' [, 'delimiter']) | SOCKET ('host', port) | STREAM ('name')
     | AS SELECT ... | AS MERGE ...
-    [WATERMARK length ON column] [LATENESS length]""",
+    [WATERMARK length ON column] [LATENESS length] [IDLE length] [TIMEOUT length]""",
         (
             "CREATE STREAM trades (symbol STRING, price DOUBLE, ts TIMESTAMP) SOURCE FILE ('trades/*.csv') "
             "WATERMARK 2 sec ON ts",

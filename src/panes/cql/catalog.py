@@ -59,6 +59,9 @@ class StreamEntry:
     lateness: Duration | None = None
     #: the column that is its event time, if that is known
     time: str | None = None
+    #: what silence means: after so long the clock moves the watermark; after so long the stream has ended
+    idle: Duration | None = None
+    timeout: Duration | None = None
 
     @property
     def columns(self) -> Columns:

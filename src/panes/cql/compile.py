@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
+from panes.clock import is_clock
 from panes.composed import merge
 from panes.cql.catalog import Catalog, StreamEntry
 from panes.cql.compile_windows import duration
@@ -23,6 +24,7 @@ from panes.cql.timing import end_in_time, hides_end, known_time, known_times, me
 from panes.cql.tree import Duration
 from panes.errors import QueryError
 from panes.plan.expressions import text_of
+from panes.plan.silence import span
 from panes.query import Query
 from panes.runners.local.arrival import arrival
 from panes.runners.local.source import Source
@@ -90,19 +92,27 @@ class Compiler:
                 inner: Built = self._merge(origin.query, time)
             else:
                 inner = self.query(origin.query)
+            if origin.idle is not None or origin.timeout is not None:
+                raise QueryError(f"{origin.name}: IDLE and TIMEOUT are for streams with a SOURCE; this one has a query")
             own = origin.watermark
             return self._over(inner, origin.query, time, by_clock, own.delay if own else None, origin.lateness)
         if origin.source is None:
             raise QueryError(f"{origin.name} has no source yet: bind it with INSERT INTO {origin.name} ...")
         given = open_stream(origin, self.catalog, self.settings)
         if time is None:
-            return stream(given, time=arrival(clock=self.settings.clock))
+            timeout = None if origin.timeout is None else duration(origin.timeout)
+            return stream(given, time=arrival(clock=self.settings.clock), timeout=timeout)
         delay = origin.watermark.delay if origin.watermark is not None and origin.time in (None, time) else None
         options = self._given_options(origin, time)
         if delay is not None:
             options["watermark"] = duration(delay)
         if origin.lateness is not None:
             options["lateness"] = duration(origin.lateness)
+        for word, length in (("idle", origin.idle), ("timeout", origin.timeout)):
+            if length is not None:
+                options[word] = duration(length)
+        if is_clock(self.settings.clock):
+            options["clock"] = self.settings.clock
         return stream(_own(given, time), time=time, **options)
 
     def _given_options(self, entry: StreamEntry, time: str) -> dict[str, Any]:
@@ -113,6 +123,10 @@ class Compiler:
         unit = plan.domain.unit
         options: dict[str, Any] = {"time_unit": unit} if plan.domain.integer else {}
         options["keep_late"] = plan.keep_late
+        if plan.silence.idle is not None:
+            options["idle"] = span(plan.silence.idle)
+        if plan.silence.clock is not None:
+            options["clock"] = plan.silence.clock
         for name, ticks in (("watermark", plan.watermark), ("lateness", plan.lateness)):
             if isinstance(ticks, int):
                 options[name] = ticks if plan.domain.integer else f"{ticks} {unit}"

@@ -46,13 +46,22 @@ def resolved_text(resolved: Resolved) -> str:
     if isinstance(resolved, StreamEntry):
         head = f"stream {resolved.name} ({', '.join(map(str, resolved.columns))})"
         if resolved.query is None:
-            return f"{head}\n  source {source_text(resolved)}"
+            return f"{head}\n  source {source_text(resolved)}{_silence(resolved)}"
         return f"{head}\n{_indented(_query(resolved.query))}"
     if isinstance(resolved, ResolvedSink):
         return (
             f"into {resolved.sink}{f' {resolved.path}' if resolved.path else ''}\n{_indented(_query(resolved.query))}"
         )
     return _query(resolved)
+
+
+def _silence(entry: StreamEntry) -> str:
+    said = [
+        f"\n  {word} {part_text(length)}"
+        for word, length in (("idle", entry.idle), ("timeout", entry.timeout))
+        if length is not None
+    ]
+    return "".join(said)
 
 
 def _query(query: ResolvedQuery) -> str:

@@ -18,6 +18,7 @@ from sqlglot import exp
 
 from panes.cql.tree import Span
 from panes.errors import QueryError
+from panes.plan.written import place_of
 
 #: How much of a long line is shown around the piece that is underlined.
 _SHOWN = 100
@@ -80,14 +81,9 @@ class Lines:
 
 
 def span_of(node: exp.Expr, text: str) -> Span | None:
-    """The piece of `text` that an expression was read from, as far as the parser has kept it.
-
-    From the first to the last name, function or literal in it.
-    """
-    places = [(n.meta["start"], n.meta["end"] + 1) for n in node.walk() if "start" in n.meta]
-    if not places:
-        return None
-    return span_at(text, min(start for start, _ in places), max(end for _, end in places))
+    """The piece of `text` that an expression was read from, as far as the parser has kept it."""
+    place = place_of(node)
+    return None if place is None else span_at(text, *place)
 
 
 def underlined(text: str, span: Span) -> list[str]:

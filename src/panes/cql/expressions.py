@@ -21,15 +21,17 @@ from panes.cql.shifts import without_shifts
 from panes.cql.spoken import spoken
 from panes.cql.timing import time_type
 from panes.cql.types import CHAR, Type, type_of
-from panes.errors import PanesError
-from panes.plan.aggregation import aggregate_types, compile_aggregates, is_aggregate
-from panes.plan.dialect import ALLOWED_NODES, PLAIN_CALLS, SCALAR_FUNCTIONS
+from panes.errors import PanesError, WrongType
+from panes.plan.aggregation import aggregate_types, is_aggregate
+from panes.plan.arity import PLAIN_CALLS
+from panes.plan.dialect import ALLOWED_NODES, SCALAR_FUNCTIONS
 from panes.plan.expressions import Expression, Scope, column_node, text_of
 from panes.plan.habits import FUNCTIONS
 from panes.plan.limits import too_long
 from panes.plan.names import inside
 from panes.plan.scalars import Scalars
 from panes.plan.trees import copied, rebuilt
+from panes.plan.written import as_written, in_place_of, is_placed, named
 
 
 class Fail(Protocol):
@@ -105,10 +107,10 @@ class Expressions:
             return CHAR
         try:
             return type_of(self._arrow_type(self._flat(tree)))
+        except WrongType as error:
+            self._fail(spoken(error), error.piece if is_placed(error.piece) else at)
         except PanesError as error:
-            joined = self.names.inputs if self.names.joined else ()
-            columns = [(one.alias, column.name) for one in joined for column in one.columns]
-            self._fail(spoken(str(error), columns), at)
+            self._fail(str(error), at)
 
     def prepare(self, trees: Iterable[exp.Expr]) -> None:
         """Find what `type` needs to know of several resolved trees, at once; it is `type` that says what is wrong."""
@@ -134,17 +136,20 @@ class Expressions:
         longest = max(map(len, self.scope.schema.names), default=0)
         given = {f"{'a' * (longest + 1)}{i}": kind for i, kind in enumerate(types)}
         names = iter(given)
-        outer = rebuilt(tree, lambda n: column_node(next(names)) if _is_call(n) else None)
+
+        def stand_in(node: exp.Expr) -> exp.Expr | None:
+            return in_place_of(column_node(next(names)), node, as_written(node)) if _is_call(node) else None
+
+        outer = rebuilt(tree, stand_in)
         for column in outer.find_all(exp.Column):
             if column.name not in given:
                 given[column.name] = self.scope.schema.field(column.name).type
-        return _type_in(Scope(pa.schema(list(given.items()))), outer, text_of(tree))
+        return _type_in(Scope(pa.schema(list(given.items()))), outer)
 
     def _aggregate_type(self, call: exp.Expr) -> pa.DataType:
         text = text_of(call)
         if text not in self._aggregates:
-            # from its text, so that places in messages are those in the text of the call
-            self._aggregates[text] = compile_aggregates({"it": text}, self.scope).post.types["it"]
+            (self._aggregates[text],) = aggregate_types([call], self.scope)
         return self._aggregates[text]
 
     def _flat(self, tree: exp.Expr) -> exp.Expr:
@@ -198,7 +203,7 @@ class Expressions:
         parts = [part.name for part in node.parts]
         try:
             if len(parts) == 1:
-                return self.names.node(names.find(parts[0]))
+                return in_place_of(self.names.node(names.find(parts[0])), node, named(*parts))
             if self._is_struct(parts[0]):
                 tree: exp.Expr = self.names.node(names.find(parts[0]))
                 rest = parts[1:]
@@ -207,6 +212,7 @@ class Expressions:
                 rest = parts[2:]
         except Problem as problem:
             self._fail(problem.short, node, problem.hint)
+        tree = in_place_of(tree, node, named(*parts[: len(parts) - len(rest)]))
         for part in rest:
             tree = exp.Dot(this=tree, expression=exp.to_identifier(part, quoted=True))
         return tree
@@ -259,15 +265,13 @@ def _is_list_of_options(node: exp.Anonymous) -> bool:
     return of_aggregate and node.name.lower() == "array" and all(isinstance(e, exp.Literal) for e in node.expressions)
 
 
-def _type_in(scope: Scope, tree: exp.Expr, text: str | None = None) -> pa.DataType:
-    """The type of a tree; `text` is what messages call it, if it is not as it reads."""
+def _type_in(scope: Scope, tree: exp.Expr) -> pa.DataType:
     expression = Expression.of(tree)
-    shown = expression.text if text is None else text
-    return Scalars(scope, {shown: expression}).types[shown]
+    return Scalars(scope, {expression.text: expression}).types[expression.text]
 
 
 def _flat(node: exp.Expr) -> exp.Expr | None:
-    return column_node(_flat_name(node)) if isinstance(node, exp.Column) else None
+    return in_place_of(column_node(_flat_name(node)), node) if isinstance(node, exp.Column) else None
 
 
 def _flat_name(column: exp.Column) -> str:
@@ -292,6 +296,7 @@ def _double(node: exp.Literal) -> exp.Expr:
     number = copied(node)
     if not node.is_string and "." in node.this and "e" not in node.this.lower():
         number.set("this", f"{node.this}E0")
+        in_place_of(number, node, str(node.this))
     return number
 
 
@@ -300,7 +305,7 @@ def _first_character(cast: exp.Cast, value: exp.Expr) -> exp.Expr:
     text = type(cast)(**{**cast.args, "this": value, "to": exp.DataType.build("STRING", dialect="spark")})
     made = exp.Left(this=text, expression=exp.Literal.number(1))
     made.meta["char"] = True
-    return made
+    return in_place_of(made, cast, as_written(cast))
 
 
 def _words(node: exp.Expr) -> str:

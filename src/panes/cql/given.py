@@ -17,7 +17,8 @@ from panes.cql.tree import NamedSource
 from panes.cql.types import type_of
 from panes.errors import QueryError
 from panes.plan.batches import conform
-from panes.runners.local.derived import DerivedSource, explain_inputs
+from panes.runners.local.derived import DerivedSource, explain_inputs, through
+from panes.runners.local.listening import Beat
 from panes.runners.local.rejects import Rejects
 from panes.runners.local.source import Source
 from panes.runners.local.sources import open_source
@@ -144,12 +145,12 @@ class Fitted(DerivedSource):
         self._source = source
         self._from = columns_found(schema, source.schema.names, name)
 
-    def derive(self, rejects: Rejects) -> Iterator[pa.Table]:
-        return map(self._table, self._source.batches(rejects))
+    def derive(self, rejects: Rejects) -> Iterator[pa.Table | Beat]:
+        return through(self._table, self._source.batches(rejects))
 
-    def arrivals(self, rejects: Rejects) -> Iterator[pa.Table | dict[str, Any]]:
+    def arrivals(self, rejects: Rejects) -> Iterator[Any]:
         self._begin()
-        return map(self._fitted, self._source.arrivals(rejects))
+        return through(self._fitted, self._source.arrivals(rejects))
 
     def _fitted(self, given: pa.Table | dict[str, Any]) -> pa.Table | dict[str, Any]:
         if isinstance(given, dict):

@@ -13,7 +13,7 @@ from panes.cql.lexing import Piece
 #: Words that are written in capitals where they are not names.
 KEYWORDS = RESERVED | frozenset(
     """
-    schema stream extends source file socket console watermark lateness
+    schema stream extends source file socket console watermark lateness idle timeout
     size every partitioned partition by session landmark fixed to band delta punctuated begin until threshold
     at least rows cumulate max policy keep offset time zone align start change
     group order asc desc nulls first last evaluate tuple batch driven

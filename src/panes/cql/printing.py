@@ -125,6 +125,8 @@ def _(made: CreateStream) -> str:
         _clause("AS", made.query),
         _clause("WATERMARK", made.watermark),
         _clause("LATENESS", made.lateness),
+        _clause("IDLE", made.idle),
+        _clause("TIMEOUT", made.timeout),
     )
 
 

@@ -30,7 +30,9 @@ from panes.cql.resolved import (
 )
 from panes.cql.tree import Attribute, Name, Span, Statement
 from panes.cql.types import NAMED, conversion, converts, type_named
+from panes.errors import QueryError
 from panes.plan.expressions import column_node, text_of
+from panes.plan.silence import silent_for
 
 
 def resolve(statement: Statement, catalog: Catalog, text: str = "") -> Resolved:
@@ -105,7 +107,23 @@ class _Resolver(SelectResolver):
         if on is not None and watermark is not None:
             watermark = replace(watermark, delay=in_units_of(watermark.delay, on))
             lateness = None if lateness is None else in_units_of(lateness, on)
-        return StreamEntry(name, schema, node.source, query, watermark, lateness, time)
+        self._check_silence(node)
+        return StreamEntry(name, schema, node.source, query, watermark, lateness, time, node.idle, node.timeout)
+
+    def _check_silence(self, node: tree.CreateStream) -> None:
+        for word, length in (("IDLE", node.idle), ("TIMEOUT", node.timeout)):
+            if length is None:
+                continue
+            if node.query is not None:
+                self.fail(
+                    f"{word} is for streams with a SOURCE", node.name, "give it to the streams that this one reads"
+                )
+            if length.unit is None:
+                self.fail(f"{word} {length.number} has no unit", node.name, f"write {word} {length.number} sec")
+            try:
+                silent_for(f"{length.number} {length.unit}", word)
+            except QueryError as error:
+                self.fail(str(error), node.name)
 
     def _given(self) -> set[str]:
         return {name.lower() for name in self.catalog.data}

@@ -28,6 +28,7 @@ from panes.cql.tree import Entry, Name, Select
 from panes.cql.window_columns import absent_columns
 from panes.plan.expressions import text_of
 from panes.plan.trees import copied, rebuilt
+from panes.plan.written import in_place_of, named
 
 #: Columns that an entry of a SELECT stands for: names and resolved trees.
 Shown = list[tuple[str, exp.Expr]]
@@ -75,14 +76,7 @@ class SelectResolver(WindowResolver, ABC):
         if node.having is not None:
             having = expressions.resolve(self._with_aliases(node.having, node.entries, names))
             self._check_condition(expressions, having, node.having, "HAVING")
-        order = tuple(
-            Order(
-                expressions.resolve(self._with_aliases(item.expression, node.entries, names, aliases_first=True)),
-                item.descending,
-                item.nulls_first,
-            )
-            for item in node.order_by
-        )
+        order = tuple(self._order(item, node, expressions) for item in node.order_by)
         trees = [*(o.tree for o in outputs), *([having] if having is not None else []), *(o.tree for o in order)]
         aggregated = any(has_aggregates(t) for t in trees)
         parts = tuple(dict.fromkeys(p.text for i in names.inputs for w in i.windows for p in w.partitioned))
@@ -185,8 +179,17 @@ class SelectResolver(WindowResolver, ABC):
             if isinstance(resolved, exp.Literal):
                 self.fail("GROUP BY takes columns or expressions, not a constant", written)
             name = resolved.name if isinstance(resolved, exp.Column) else text_of(resolved)
-            keys.setdefault(text_of(resolved), Output(name, resolved, expressions.type(resolved, written)))
+            kind = expressions.type(resolved, written)
+            if pa.types.is_nested(kind.arrow):
+                self.fail(f"GROUP BY takes single values; this is {kind}", written)
+            keys.setdefault(text_of(resolved), Output(name, resolved, kind))
         return tuple(keys.values())
+
+    def _order(self, item: tree.OrderItem, node: Select, expressions: Expressions) -> Order:
+        written = self._with_aliases(item.expression, node.entries, expressions.names, aliases_first=True)
+        resolved = expressions.resolve(written)
+        expressions.type(resolved, item.expression)
+        return Order(resolved, item.descending, item.nulls_first)
 
     def _outputs(self, entries: Sequence[tuple[Entry, Shown]], expressions: Expressions) -> tuple[Output, ...]:
         if not entries:
@@ -239,7 +242,7 @@ class SelectResolver(WindowResolver, ABC):
             if not isinstance(node, exp.Column) or node.table or node.name.lower() in known:
                 return None
             found = aliases.get(node.name.lower())
-            return None if found is None else exp.Paren(this=copied(found))
+            return None if found is None else in_place_of(exp.Paren(this=copied(found)), node, named(node.name))
 
         return rebuilt(written, change).unnest()
 

@@ -64,7 +64,10 @@ class WindowResolver(ABC):
             return made
 
         def value(tree: exp.Expr | None, what: str) -> exp.Expr | None:
-            return None if tree is None else expressions.row(tree, what)
+            made = None if tree is None else expressions.row(tree, what)
+            if made is not None:
+                expressions.type(made, tree)
+            return made
 
         def number(tree: exp.Expr | None, what: str, *, times: bool = False) -> exp.Expr | None:
             made = value(tree, what)
@@ -77,6 +80,12 @@ class WindowResolver(ABC):
 
         def measure(given: Measure | None, what: str) -> Measure | None:
             return None if given is None else self._measure(given, source, what, clause)
+
+        def part(name: Name) -> Name:
+            column = self._column(name, source, "PARTITIONED BY")
+            if pa.types.is_nested(column.type.arrow):
+                self.fail(f"PARTITIONED BY takes single values; {column.name} is {column.type}", name)
+            return Name(column.name, name.span)
 
         def policy(given: Policy) -> Policy:
             if given.threshold is None:
@@ -106,7 +115,7 @@ class WindowResolver(ABC):
             longest=measure(clause.longest, "the longest window"),
             offset=offset(clause.offset),
             gap=measure(gap, "SESSION") if isinstance(gap, Measure) else number(gap, "SESSION"),
-            partitioned=tuple(Name(self._column(n, source, "PARTITIONED BY").name, n.span) for n in clause.partitioned),
+            partitioned=tuple(part(name) for name in clause.partitioned),
             where=condition(clause.where, "WHERE"),
             begin=condition(begin, "the beginning"),
             until=condition(until, "the end"),

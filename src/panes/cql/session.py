@@ -25,6 +25,7 @@ from panes.cql.resolve import resolve
 from panes.cql.resolved import Resolved, ResolvedMerge, ResolvedSelect, ResolvedSink
 from panes.cql.rewrite import rewrite
 from panes.cql.sources import Runner, Settings
+from panes.cql.spoken import spoken
 from panes.cql.tree import Statement
 from panes.errors import PanesError, QueryError
 
@@ -172,7 +173,7 @@ class Session:
         except PanesError as error:
             if not isinstance(error, QueryError):
                 raise
-            raise CqlError(str(error), text=located.text, span=located.span) from error
+            raise CqlError(spoken(error), text=located.text, span=located.span) from error
 
     def _remember(self, resolved: Resolved) -> str:
         if isinstance(resolved, SchemaEntry):
@@ -258,7 +259,8 @@ class Session:
     def _explained(self, node: tree.Explain, located: Located) -> str:
         if node.phase is not None:
             if node.phase not in PHASES:
-                raise CqlError(f"there is no phase {node.phase!r}", hints=[f"there are: {', '.join(PHASES)}"])
+                hints = [f"there are: {', '.join(PHASES)}"]
+                raise CqlError(f"there is no phase {node.phase!r}", text=located.text, span=located.span, hints=hints)
             return self._phase(node.statement, located, node.phase)  # type: ignore[arg-type]
         return self._phase(node.statement, located, "compile")
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from panes.plan.written import in_place_of
+
 
 def without_shifts(tree: exp.Expr) -> exp.Expr:
     """The tree itself, or a copy in which no shift is left.
@@ -21,7 +23,10 @@ def without_shifts(tree: exp.Expr) -> exp.Expr:
     # from the inside, because shifts may be in shifts
     for node in reversed(list(root.walk())):
         if isinstance(node, exp.BitwiseLeftShift | exp.BitwiseRightShift):
-            node.replace(_arithmetic(node))
+            made = in_place_of(_arithmetic(node), node)
+            rule = f"{'<<' if isinstance(node, exp.BitwiseLeftShift) else '>>'} takes whole numbers"
+            made.meta["rule"] = made.unnest().meta["rule"] = rule
+            node.replace(made)
     return root.this
 
 

@@ -94,7 +94,7 @@ class Duration:
 
 @dataclass(frozen=True)
 class CreateStream:
-    """`CREATE STREAM name schema [SOURCE ... | AS ...] [WATERMARK d [ON ts]] [LATENESS d]`
+    """`CREATE STREAM name schema [SOURCE ... | AS ...] [WATERMARK d [ON ts]] [LATENESS d] [IDLE d] [TIMEOUT d]`
 
     `schema` is None only where it follows from `AS SELECT`.
     """
@@ -105,6 +105,8 @@ class CreateStream:
     query: Select | Merge | None = None
     watermark: Watermark | None = None
     lateness: Duration | None = None
+    idle: Duration | None = None
+    timeout: Duration | None = None
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,14 @@ def type_of(kind: pa.DataType) -> Type:
         return Type(_BY_ARROW[kind], kind)
     if pa.types.is_decimal(kind):
         return Type(f"Decimal({kind.precision}, {kind.scale})", kind)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return Type(f"Array<{type_of(kind.value_type)}>", kind)
+    if pa.types.is_map(kind):
+        return Type(f"Map<{type_of(kind.key_type)}, {type_of(kind.item_type)}>", kind)
+    if pa.types.is_struct(kind):
+        return Type(f"Struct<{', '.join(f'{field.name}: {type_of(field.type)}' for field in kind)}>", kind)
+    if pa.types.is_interval(kind):
+        return Type("Interval", kind)
     names = {pa.date32(): "Date", pa.binary(): "Binary", pa.timestamp("us", tz="UTC"): "Timestamp_ltz"}
     return Type(names.get(kind, str(kind)), kind)
 

@@ -121,7 +121,7 @@ class _Writer:
         return StreamRef(merged)
 
     def _base(self, plan: StreamPlan, source: Source | None) -> Name:
-        place = (id(source), _watermark(plan), plan.lateness)
+        place = (id(source), _watermark(plan), plan.lateness, plan.silence)
         if source is not None and place in self._known:
             return self._known[place]
         name = self._known[place] = Name(self._new(self._name))
@@ -140,6 +140,8 @@ class _Writer:
                 NamedSource(name.text),
                 watermark=_watermark(plan),
                 lateness=None if plan.lateness is None else _ticks(plan, plan.lateness),
+                idle=_span(plan.silence.idle),
+                timeout=_span(plan.silence.timeout),
             )
         )
         return name
@@ -311,6 +313,14 @@ def _watermark(plan: StreamPlan) -> Watermark | None:
     if plan.watermark == MANUAL:
         raise QueryError("to_cql(): watermark='manual' is moved by the program, which CQL can't say")
     return Watermark(_ticks(plan, int(plan.watermark or 0)), Name(plan.time))
+
+
+def _span(micros: int | None) -> Duration | None:
+    """A span of the clock, in the largest unit that it is a whole number of."""
+    if micros is None:
+        return None
+    size, unit = next((size, unit) for size, unit in ((1_000_000, "sec"), (1000, "ms"), (1, "us")) if not micros % size)
+    return Duration(micros // size, unit)
 
 
 def _ticks(plan: StreamPlan, ticks: int) -> Duration:

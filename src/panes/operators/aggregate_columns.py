@@ -5,7 +5,7 @@ The same results as `AggregateMachine` row by row; sums of floats up to rounding
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -153,6 +153,16 @@ class AggregateColumns(Machine):
     def load(self, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
         self._now, self._counts = whole(facts, "now"), counts(facts, "counts", self._counts)
         self._window.restore(one_row(read_table(tables, "window", {"window": pa.large_binary()}), "window")["window"])
+
+    def saved(self) -> Callable[[Machine], None]:
+        now, counted, window = self._now, dict(self._counts), self._window.saved()
+
+        def put_back(machine: Machine) -> None:
+            assert isinstance(machine, AggregateColumns)
+            machine._now, machine._counts = now, dict(counted)
+            window(machine._window)
+
+        return put_back
 
     @property
     def metrics(self) -> dict[str, Any]:

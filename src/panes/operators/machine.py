@@ -12,7 +12,7 @@ have keys, one for each group of keys. `dump` and `load` are all of its state.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,8 @@ from panes.operators.clauses import Clause
 from panes.operators.row_store import RowStore
 from panes.operators.windows import Attribute, RowClock, container, keys_of
 from panes.policies.library import SlidingWindow, TumblingWindow
+from panes.state.pickles import trusting
+from panes.state.snapshot import pack, unpack
 
 Array = np.ndarray
 
@@ -67,9 +69,24 @@ class Machine(ABC):
     def load(self, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
         """Take over a state; for a machine that has seen nothing."""
 
+    def saved(self) -> Callable[[Machine], None]:
+        """What puts the state of now into machines of this kind that have seen nothing, in this process."""
+        return packed(*self.dump())
+
     @property
     @abstractmethod
     def metrics(self) -> dict[str, Any]: ...
+
+
+def packed(facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Callable[[Machine], None]:
+    """What puts a dump into machines, whatever becomes of the one that it is of: they write to what they dumped."""
+    state = pack(facts, tables)
+
+    def put_back(machine: Machine) -> None:
+        with trusting(True):  # nobody but this process has had it
+            machine.load(*unpack(state))
+
+    return put_back
 
 
 class Port:

@@ -245,14 +245,13 @@ class UserMachine(Machine):
         facts: dict[str, Any] = {"now": self.clock.tick, "counts": self._counts, "pickled": True}
         tables = {f"window.{port}": dump_window(window) for port, window in self.windows.items()}
         try:
-            kept = {n: pickles.dumps(v) for n, v in self._attributes().items()}
+            kept = pickles.dumps(self._attributes())  # in one: attributes may share objects
         except (pickle.PicklingError, TypeError, AttributeError) as error:
             raise QueryError(
                 f"{self._name}: a snapshot holds the attributes of the operator, and one can't be pickled: {error}; "
                 "windows and handlers must be attributes of their own, made in start()"
             ) from error
-        values = pa.array(list(kept.values()), pa.binary())
-        tables["attributes"] = pa.table({"name": pa.array(list(kept), pa.string()), "value": values})
+        tables["attributes"] = pa.table({"values": pa.array([kept], pa.binary())})
         return facts, tables
 
     def _attributes(self) -> dict[str, Any]:
@@ -262,10 +261,11 @@ class UserMachine(Machine):
     def load(self, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
         self.clock.reach(whole(facts, "now", NO_TIME, MANY))
         self._counts = counts(facts, "counts", self._counts)
-        kept = read_table(tables, "attributes", {"name": pa.string(), "value": pa.binary()})
-        for name, value in zip(*(kept[c].to_pylist() for c in ("name", "value"))):
-            demand(name is not None and name != _CONTEXT, "an attribute is none of the operator's")
-            self.operator.__dict__[name] = pickles.loads(value, f"{self._name}: the attribute {name!r}")
+        kept = read_table(tables, "attributes", {"values": pa.binary()}).column("values").to_pylist()
+        demand(len(kept) == 1, "the attributes of the operator are not there, or more than once")
+        found = pickles.loads(kept[0], f"{self._name}: the operator's attributes")
+        demand(isinstance(found, dict) and _CONTEXT not in found, "an attribute is none of the operator's")
+        self.operator.__dict__.update(found)
         for port, window in self.windows.items():
             load_window(window, tables, f"window.{port}", trusted=pickles.trusted())
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from panes.clock import Clock, FakeClock
 from panes.errors import DataError, QueryError
 from panes.operators.clauses import TUMBLING, Clause
-from panes.policies.clock import Clock, FakeClock
 from panes.policies.library import SlidingWindow, TumblingWindow
 from panes.policies.library.specs import Delta, PartitionAge, Policy, Time, count
 from panes.units import TimeDomain

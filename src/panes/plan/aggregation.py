@@ -8,7 +8,7 @@ DuckDB, and only if an output is more than one aggregate).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,15 +18,16 @@ from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 
 from panes.aggregates import by_name
-from panes.aggregates.base import Aggregate
+from panes.aggregates.base import Aggregate, BoundAggregate
 from panes.aggregates.distinct import distinct as different
 from panes.aggregates.lists import StringAgg
 from panes.aggregates.registry import inputs_of
 from panes.aggregates.registry import names as aggregate_names
 from panes.aggregates.sorted_text import SortedStringAgg
-from panes.errors import ExpressionError, QueryError
+from panes.errors import ExpressionError, QueryError, WrongType
+from panes.plan.arity import PLAIN_CALLS, call_problem
 from panes.plan.compiled import prepare
-from panes.plan.dialect import PLAIN_CALLS, SCALAR_FUNCTIONS
+from panes.plan.dialect import SCALAR_FUNCTIONS
 from panes.plan.expressions import Expression, Scope, check_nodes, column_node, parse, start_of
 from panes.plan.habits import bare_in_python, in_python
 from panes.plan.hints import did_you_mean, position
@@ -34,6 +35,7 @@ from panes.plan.scalars import Scalars
 from panes.plan.trees import copied, rebuilt
 from panes.plan.within_group import without_group
 from panes.plan.writing import writer
+from panes.plan.written import as_written, in_place_of
 from panes.slicing.lane import Agg
 
 _AGGREGATES = frozenset(aggregate_names())
@@ -93,6 +95,36 @@ class Aggregation:
         return pa.table(columns)
 
 
+@dataclass(frozen=True)
+class _Called:
+    """An aggregate as it was called: under which name, and with which arguments before FILTER has changed them."""
+
+    call: exp.Expr
+    name: str
+    make: Callable[..., Aggregate]
+    inputs: tuple[Expression, ...]
+    options: tuple[Any, ...]
+    distinct: bool
+
+    def refusal(self, kinds: Sequence[pa.DataType], error: WrongType) -> WrongType:
+        """The same refusal, of what was called."""
+        if len(kinds) != len(self.inputs):
+            return WrongType(*error.said, piece=self.call)
+        aggregate = self.aggregate()
+        try:
+            aggregate.bind(kinds)
+        except WrongType as same:
+            error = same
+        own = repr(aggregate).partition("(")[0]
+        said = [p.replace(f"{own}(", f"{self.name.lower()}(") if isinstance(p, str) else p for p in error.said]
+        return WrongType(*said, piece=self.call)
+
+    def aggregate(self) -> Aggregate:
+        """The aggregate, with its arguments as they were written."""
+        made = self.make(*(as_written(e.tree) for e in self.inputs), *self.options)
+        return different(made) if self.distinct else made
+
+
 def compile_aggregates(outputs: Mapping[str, str | Aggregate], scope: Scope) -> Aggregation:
     """Split outputs into distinct aggregates and expressions over their results."""
     return AggregateCompiler(scope).compile(outputs)
@@ -113,6 +145,8 @@ class AggregateCompiler:
         #: what FILTER clauses ask for, by its text
         self._conditions: dict[str, Expression] = {}
         self._text = ""
+        #: how aggregates were called, by their number
+        self._called: dict[int, _Called] = {}
 
     def compile(self, outputs: Mapping[str, str | Aggregate]) -> Aggregation:
         trees: dict[str, exp.Expr] = {}
@@ -134,16 +168,26 @@ class AggregateCompiler:
         places = [int(self._call(copied(call)).name) for call in calls]
         prepare(self._scope.schema, [*also, *self._conditions.values(), *self._inputs.values()])
         inputs = self._input_types()
-        found = [aggregate.bind([inputs[i] for i in texts]).out_type for aggregate, texts in self._found]
-        return [found[place] for place in places]
+        return [self.bind(place, inputs).out_type for place in places]
+
+    def bind(self, place: int, types: Mapping[str, pa.DataType]) -> BoundAggregate:
+        """An aggregate for the types of its arguments, by their text; refused as users wrote it."""
+        aggregate, texts = self._found[place]
+        kinds = [types[text] for text in texts]
+        try:
+            return aggregate.bind(kinds)
+        except WrongType as error:
+            if place not in self._called:
+                raise
+            raise self._called[place].refusal(kinds, error) from error
 
     def _bound(self, trees: Mapping[str, exp.Expr], written: Mapping[str, str]) -> Aggregation:
         types = self._input_types()
         names = self._names(trees)
         used = [[n for n, t in trees.items() if _refers(t, number)] for number in range(len(names))]
         aggs = []
-        for name, outputs, (aggregate, inputs) in zip(names, used, self._found, strict=True):
-            bound = aggregate.bind([types[i] for i in inputs])
+        for place, (name, outputs) in enumerate(zip(names, used, strict=True)):
+            bound, inputs = self.bind(place, types), self._found[place][1]
             bound.label = ", ".join(map(repr, outputs))
             aggs.append(Agg(name, inputs, bound))
         scope = Scope(pa.schema([pa.field(a.name, a.bound.out_type) for a in aggs]))
@@ -151,14 +195,14 @@ class AggregateCompiler:
         for output, tree in trees.items():
             computed[output] = self._reads(tree)
             for column in list(tree.find_all(exp.Column)):
-                column.replace(column_node(names[int(column.name)]))
+                column.replace(in_place_of(column_node(names[int(column.name)]), column))
             expressions[output] = scope.resolve(tree.this, written[output])
         return Aggregation(tuple(aggs), self._inputs, expressions, Scalars(scope, expressions), written, computed)
 
     def _input_types(self) -> Mapping[str, pa.DataType]:
         """The types of what the aggregates read, by text, once every FILTER is known to be a condition."""
         for text, kind in Scalars(self._scope, self._conditions).types.items():
-            check_filter(text, kind)
+            check_filter(self._conditions[text], kind)
         return Scalars(self._scope, self._inputs).types
 
     def _reads(self, tree: exp.Expr) -> str:
@@ -183,7 +227,7 @@ class AggregateCompiler:
             inputs = [self._scope.scalar(text) for text in aggregate.inputs]
         except ExpressionError as error:
             raise ExpressionError(f"{name}={aggregate!r}: {error}") from error
-        return exp.Paren(this=self._reference(aggregate, inputs))
+        return exp.Paren(this=self._reference(self._place(aggregate, inputs)))
 
     def _split(self, name: str, text: str) -> exp.Expr:
         """The tree of `text` in parentheses, each aggregate in it replaced by the number of the aggregate."""
@@ -200,7 +244,9 @@ class AggregateCompiler:
         found = False
         for child in list(node.iter_expressions()):
             if is_aggregate_call(child):
-                child.replace(self._call(child))
+                # an output that is one aggregate is computed from nothing else, so nothing is said of it
+                written = None if isinstance(node, exp.Paren) and node.parent is None else as_written(child)
+                child.replace(in_place_of(self._call(child), child, written))
                 found = True
             elif isinstance(child, exp.Column):
                 where = position(self._text, start_of(child))
@@ -235,6 +281,7 @@ class AggregateCompiler:
         name, arguments, distinct = self._arguments(call)
         inputs, options = _options(arguments, inputs_of(name))
         expressions = [self._scope.resolve(tree, self._text) for tree in inputs]
+        called = _Called(node, call.name, by_name(name), tuple(expressions), tuple(options), distinct)
         if condition is not None:
             chosen = self._scope.resolve(condition, self._text)
             self._conditions.setdefault(chosen.text, chosen)
@@ -244,10 +291,25 @@ class AggregateCompiler:
             self._check_written_out(name, aggregate, expressions, call)
             if distinct:
                 aggregate = different(aggregate)
-        except TypeError as error:
-            where = position(self._text, start_of(call))
-            raise ExpressionError(f"{name} can't take these arguments {where}: {_plain(error)}") from error
-        return self._reference(aggregate, expressions)
+        except (TypeError, QueryError) as error:
+            raise ExpressionError(self._why_not(called, error)) from error
+        place = self._place(aggregate, expressions)
+        self._called.setdefault(place, called)
+        return self._reference(place)
+
+    def _why_not(self, called: _Called, error: Exception) -> str:
+        """Why an aggregate can't be made of the arguments it was called with."""
+        where, name = position(self._text, start_of(called.call)), called.name.lower()
+        if isinstance(error, ExpressionError):
+            return str(error)
+        if isinstance(error, QueryError):
+            try:
+                called.aggregate()
+            except QueryError as same:
+                error = same
+            return _by_the_name(name, str(error))
+        problem = call_problem(name, len(called.inputs) + len(called.options), called.make)
+        return f"{problem}, {where}" if problem else f"{name} can't take values of these types, {where}"
 
     def _check_written_out(
         self, name: str, aggregate: Aggregate, expressions: list[Expression], call: exp.Anonymous
@@ -257,8 +319,8 @@ class AggregateCompiler:
             where = position(self._text, start_of(call))
             name = name.partition(" ")[0]
             raise ExpressionError(
-                f"the separator of {name} must be written as text, such as {name}({expressions[0].text}, ', '); "
-                f"got {expressions[-1].text} {where}"
+                f"the separator of {name} must be written as text, such as "
+                f"{name}({as_written(expressions[0].tree)}, ', '); got {as_written(expressions[-1].tree)} {where}"
             )
 
     def _arguments(self, call: exp.Anonymous) -> tuple[str, list[exp.Expr], bool]:
@@ -284,21 +346,27 @@ class AggregateCompiler:
             arguments = arguments[:1]  # of several that are most frequent it is always the smallest
         return name, arguments, distinct
 
-    def _reference(self, aggregate: Aggregate, inputs: list[Expression]) -> exp.Expr:
-        """A stand-in for the result of an aggregate: a column named by its number. Equal ones share it."""
+    def _reference(self, place: int) -> exp.Expr:
+        """A stand-in for the result of an aggregate: a column named by its number."""
+        return column_node(str(place))
+
+    def _place(self, aggregate: Aggregate, inputs: list[Expression]) -> int:
+        """The number of an aggregate. Equal ones share it."""
         texts = tuple(e.text for e in inputs)
         aggregate = _with_inputs(aggregate, texts)
         for text, expression in zip(texts, inputs, strict=True):
             self._inputs.setdefault(text, expression)
         if (aggregate, texts) not in self._found:
             self._found.append((aggregate, texts))
-        return column_node(str(self._found.index((aggregate, texts))))
+        return self._found.index((aggregate, texts))
 
 
-def check_filter(text: str, kind: pa.DataType) -> None:
-    """Raise QueryError if what FILTER asks for is not a condition: CASE would take a number for one."""
+def check_filter(condition: Expression, kind: pa.DataType) -> None:
+    """Raise WrongType if what FILTER asks for is not a condition: CASE would take a number for one."""
     if not pa.types.is_boolean(kind):
-        raise QueryError(f"FILTER (WHERE {text}) must be a condition, true or false for each row; {text} is {kind}")
+        text = as_written(condition.tree)
+        rule = f"FILTER (WHERE {text}) must be a condition, true or false for each row; {text} is "
+        raise WrongType(rule, kind, piece=condition.tree)
 
 
 def is_aggregate_call(node: exp.Expr) -> bool:
@@ -360,7 +428,7 @@ def _refers(tree: exp.Expr, number: int) -> bool:
     return any(column.name == str(number) for column in tree.find_all(exp.Column))
 
 
-def _plain(error: TypeError) -> str:
-    """A TypeError of a call without Python's name for the function."""
-    _, _, rest = str(error).partition("() ")
-    return rest or str(error)
+def _by_the_name(name: str, message: str) -> str:
+    """A message that begins with one of the names of an aggregate, with the one that it was called by."""
+    own = message.partition(":")[0].partition("(")[0]
+    return f"{name}{message.removeprefix(own)}" if is_aggregate(own) else message

@@ -43,8 +43,8 @@ class RowRefused(DataError):
 
 def conform(data: Any, schema: pa.Schema, *, first: int = 0) -> pa.Table:
     """`data` as a table of `schema`; `first`: how many rows came before it, for errors that name a row."""
-    if isinstance(data, pa.Table) and data.schema.equals(schema):
-        return data
+    if isinstance(data, pa.Table | pa.RecordBatch) and data.schema.equals(schema):
+        return data if isinstance(data, pa.Table) else pa.Table.from_batches([data])
     if isinstance(data, Mapping) and not _is_columns(data):
         return _from_rows([data], schema, first)
     if isinstance(data, list | tuple) and _is_rows(data):

@@ -7,11 +7,15 @@ below ever reaches an engine.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import sqlglot.parser
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
+
+from panes.errors import ExpressionError
+from panes.plan.arity import PLAIN_CALLS, arity_problem
 
 if not str(sqlglot.parser.__file__).endswith(".py"):
     raise ImportError(
@@ -32,24 +36,9 @@ SCALAR_FUNCTIONS = frozenset(
     date_trunc to_date date_add date_sub datediff last_day add_months make_date
     unix_seconds unix_millis unix_micros timestamp_seconds timestamp_millis timestamp_micros
     cast try_cast bit_count to_timestamp date_format extract size array_contains
+    element_at date_part try_to_timestamp
     """.split()
 )
-
-#: Listed functions that are taken as they are written, not as a node of sqlglot's: name -> (fewest, most) arguments.
-PLAIN_CALLS = {
-    "isnull": (1, 1),
-    "isnotnull": (1, 1),
-    "make_date": (3, 3),
-    "to_date": (1, 2),
-    "to_timestamp": (1, 2),
-    "date_format": (2, 2),
-    "size": (1, 1),
-    "array_contains": (2, 2),
-    "weekday": (1, 1),
-    "timestamp_seconds": (1, 1),
-    "timestamp_millis": (1, 1),
-    "timestamp_micros": (1, 1),
-}
 
 SYNTAX_NODES: tuple[type[exp.Expr], ...] = (
     exp.Column,
@@ -184,12 +173,26 @@ _SparkParser: Any = Spark.Parser
 _SparkGenerator: Any = Spark.Generator
 
 
+def _called(name: str, build: Callable[..., Any]) -> Callable[..., Any]:
+    """The builder of a function that looks at the number of arguments, and has the node know its name in the text."""
+
+    def made(args: list[Any], **options: Any) -> Any:
+        problem = arity_problem(name, len(args))
+        if problem:
+            raise ExpressionError(problem)
+        node = build(args, **options)
+        node.meta["called"] = name.lower()
+        return node
+
+    return made
+
+
 class PanesSQL(Spark):
     """Spark SQL expressions, with every function that is not on the list left unresolved."""
 
     class Parser(_SparkParser):
         FUNCTIONS = {  # noqa: RUF012
-            name: build
+            name: _called(name, build)
             for name, build in _SparkParser.FUNCTIONS.items()
             if name.lower() in SCALAR_FUNCTIONS and name.lower() not in PLAIN_CALLS
         }

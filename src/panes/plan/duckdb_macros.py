@@ -11,7 +11,7 @@ from functools import cache
 #: What the names of all of them begin with, as functions are written.
 MARK = "PX_"
 _NAME = re.compile(r"\bpx_\w+(?=\()")
-#: The longest text that repeat, lpad and rpad may make.
+#: The longest text that functions may make which can make it much longer than what they are given.
 LONGEST_TEXT = 1_000_000
 
 
@@ -61,6 +61,21 @@ _MACROS: dict[str, str] = {
     "px_repeat(s, n)": f"""CASE WHEN CAST(length(s) AS BIGINT) * n > {LONGEST_TEXT}
         THEN error('repeat: the text may have {LONGEST_TEXT} characters, not ' || length(s) || ' times ' || n)
         ELSE repeat(s, n) END""",
+    # how often a piece is there is counted only where it could be too often
+    "px_replace(s, old, new)": f"""CASE WHEN length(new) > length(old) AND old <> ''
+        AND CAST(length(s) AS BIGINT) * length(new) > {LONGEST_TEXT} * CAST(length(old) AS BIGINT)
+        AND length(s) + CAST(length(s) - length(replace(s, old, '')) AS BIGINT) // greatest(length(old), 1)
+        * (length(new) - length(old)) > {LONGEST_TEXT}
+        THEN error('replace: the text may have {LONGEST_TEXT} characters, and would have more')
+        ELSE replace(s, old, new) END""",
+    "px_replaced(was, rest, matches, size, pieces)": "rest + matches * CAST(size AS BIGINT) + pieces * (was - rest)",
+    # for a match: `size` characters and `pieces` of it, each of which may be all of it
+    "px_regexp_replace(s, pattern, new, size, pieces)": f"""CASE
+        WHEN (length(s) + 1) * CAST(size + pieces AS BIGINT) > {LONGEST_TEXT} AND px_replaced(length(s),
+        length(regexp_replace(s, pattern, '', 'g')), len(regexp_extract_all(s, pattern)), size, pieces)
+        > greatest({LONGEST_TEXT}, length(s))
+        THEN error('regexp_replace: the text may have {LONGEST_TEXT} characters, and would have more')
+        ELSE regexp_replace(s, pattern, new, 'g') END""",
     **{
         f"px_{pad}(s, n, fill)": f"""CASE WHEN n > {LONGEST_TEXT}
             THEN error('{pad}: the length may be {LONGEST_TEXT}, not ' || n)
@@ -78,6 +93,9 @@ _MACROS: dict[str, str] = {
     "px_element(v, i)": """CASE WHEN i < 0 OR i >= len(v)
         THEN error('there is no element [' || i || '] in a list of ' || len(v) || ': the first is [0]')
         ELSE list_extract(v, CAST(i AS BIGINT) + 1) END""",
+    "px_element_at(v, i)": """CASE WHEN i = 0 OR abs(CAST(i AS BIGINT)) > len(v)
+        THEN error('element_at: no element ' || i || ' is in a list of ' || len(v) || ': the first is 1, the last -1')
+        ELSE list_extract(v, CAST(i AS BIGINT)) END""",
     "px_contains(v, x)": """CASE WHEN v IS NULL OR x IS NULL THEN NULL WHEN list_contains(v, x) THEN TRUE
         WHEN list_count(v) < len(v) THEN NULL ELSE FALSE END""",
     "px_whole(s)": "CASE WHEN regexp_full_match(s, '\\s*[+-]?[0-9]+\\s*') THEN s ELSE '?' || s END",

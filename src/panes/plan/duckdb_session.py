@@ -65,13 +65,6 @@ def duckdb_errors() -> type[Exception]:
     return duckdb.Error
 
 
-def reason(error: Exception) -> str:
-    """What DuckDB says is wrong, without its error class, candidates and advice."""
-    first = str(error).strip().splitlines()[0].split(" when casting from source column")[0]
-    head, _, rest = first.partition(": ")
-    return rest if head.endswith("Error") and rest else first
-
-
 # --- types ---
 
 
@@ -82,7 +75,7 @@ def duckdb_type(columns: Mapping[str, pa.DataType], sql: str) -> str:
 
 def arrow_types(columns: Mapping[str, pa.DataType], sqls: Sequence[str]) -> list[pa.DataType]:
     """The Arrow types of the values of expressions over these columns."""
-    return [_read(kind) for kind in _bound(columns, sqls)]
+    return [arrow_type(kind) for kind in _bound(columns, sqls)]
 
 
 def _bound(columns: Mapping[str, pa.DataType], sqls: Sequence[str]) -> list[str]:
@@ -111,7 +104,7 @@ def _written(kind: pa.DataType) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _read(kind: str) -> pa.DataType:
+def arrow_type(kind: str) -> pa.DataType:
     """The Arrow type in which DuckDB gives values of a type of its own."""
     return connection().sql(f"SELECT CAST(NULL AS {kind}) AS e").to_arrow_table().schema.field(0).type
 

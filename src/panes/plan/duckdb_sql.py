@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 
 from sqlglot import exp
 
-from panes.errors import ExpressionError
+from panes.errors import ExpressionError, WrongType
 from panes.plan.duckdb_nodes import Rule, TypeOf, call, cast, is_text, nonzero, paren, sql, when
+from panes.plan.duckdb_session import arrow_type
 from panes.plan.duckdb_text import TEXT_RULES, as_text
 from panes.plan.duckdb_times import TIME_CALLS, TIME_RULES, exact_seconds, floor_seconds, made_of, moved_date
 from panes.plan.trees import copied
@@ -30,6 +31,7 @@ TIMES = {exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPTZ, exp.DataTyp
 _OTHERS = {exp.DataType.Type.DATE, exp.DataType.Type.BOOLEAN}
 FRACTIONS = ("DOUBLE", "FLOAT", "DECIMAL")
 _FLOATS = ("DOUBLE", "FLOAT")
+_NESTED = ("STRUCT(", "MAP(")
 _NARROW = ("TINYINT", "SMALLINT", "UTINYINT", "USMALLINT")
 _INTEGERS = (*_NARROW, "INTEGER", "BIGINT", "UINTEGER", "UBIGINT", "HUGEINT")
 _MOST_DIGITS = 38
@@ -114,6 +116,9 @@ def _cast_as_spark(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     number = kind.startswith(FRACTIONS) or kind in _INTEGERS
     if wanted in TEXTS:
         return as_text(value, type_of)
+    if not safe and (kind.startswith(_NESTED) or kind.endswith("]")):
+        # DuckDB would only say so when there are rows
+        raise WrongType(arrow_type(kind), f" can't be turned into {to.sql(dialect='spark')}")
     if wanted in TIMES and number:
         return made(this=made_of(value, 1, type_of, strict=True), to=to.copy())
     if kind.startswith("TIMESTAMP") and wanted in NUMBERS:
@@ -219,14 +224,27 @@ def _element(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
         return call("px_element", node.this.copy(), index.copy())
     if kind.startswith("STRUCT(") and isinstance(index, exp.Literal) and index.is_string:
         return call("STRUCT_EXTRACT", node.this.copy(), index.copy())
-    raise ExpressionError(f"[...] takes an element of a list, or the value of a key of a map; got {kind.lower()}")
+    raise WrongType("[...] takes an element of a list, or the value of a key of a map; got ", arrow_type(kind))
+
+
+def _element_at(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    """Of a list the element of a number, from 1 or backwards from -1; of a map the value of a key."""
+    values, place = node.expressions
+    kind = type_of(sql(values.copy()))
+    if kind.startswith("MAP("):
+        return call("MAP_EXTRACT_VALUE", values.copy(), place.copy())
+    number = type_of(sql(place.copy()))
+    if kind.endswith("]") and number in _INTEGERS:
+        return call("px_element_at", values.copy(), place.copy())
+    got = f"{kind.lower()} and {number.lower()}"
+    raise ExpressionError(f"element_at takes a list and a whole number, or a map and a key; got {got}")
 
 
 def _size(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     (value,) = node.expressions
     kind = type_of(sql(value.copy()))
     if not (kind.startswith("MAP(") or kind.endswith("]")):
-        raise ExpressionError(f"size takes a list or a map; got {kind.lower()}")
+        raise WrongType("size takes a list or a map; got ", arrow_type(kind))
     return cast(call("CARDINALITY" if kind.startswith("MAP(") else "LEN", value.copy()), "INTEGER")
 
 
@@ -269,5 +287,6 @@ CALLS: Mapping[str, Rule] = {
     "isnotnull": _is_not_null,
     "size": _size,
     "array_contains": _contains,
+    "element_at": _element_at,
     **TIME_CALLS,
 }

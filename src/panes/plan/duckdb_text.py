@@ -14,6 +14,8 @@ _FRACTIONS = ("DOUBLE", "FLOAT")
 #: a `$` that is no sign in brackets and not escaped, at the end of a pattern or of a part of it
 _AT_END = re.compile(r"(?<!\\)\$(?=$|[|)])")
 _END = r"(?:\\r\\n|[\\n\\r])?\\z"
+#: So many references to groups are no danger.
+_FEW = 9
 _REFERENCE = re.compile(r"\\(.)|\$(\d)|\$|\\", re.DOTALL)
 
 
@@ -36,7 +38,9 @@ def _least_zero(node: exp.Expr) -> exp.Expr:
 
 def _substring(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     """Places are counted from 1, and 0 means 1."""
-    start, length = node.args["start"], node.args.get("length")
+    start, length = node.args.get("start"), node.args.get("length")
+    if start is None:
+        raise ExpressionError("substring takes a text, a place from 1 on and perhaps a length")
     number = whole_number(start)
     if number == 0:
         start = exp.Literal.number(1)
@@ -77,7 +81,7 @@ def _concat_ws(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
 def _replace(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     new = node.args.get("replacement")
     given = (node.this.copy(), node.expression.copy(), exp.Literal.string("") if new is None else new.copy())
-    return call("REPLACE", *given)
+    return call("px_replace", *given)
 
 
 def _repeat(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
@@ -128,7 +132,11 @@ def _regexp_replace(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
         raise ExpressionError("regexp_replace takes 3 arguments: a position can't be given here")
     new = text_of(node.args["replacement"], "what regexp_replace puts in")
     replacement = exp.Literal.string(_REFERENCE.sub(_reference, new))
-    return call("REGEXP_REPLACE", node.this.copy(), node.expression.copy(), replacement, exp.Literal.string("g"))
+    size = len(_REFERENCE.sub(lambda found: found[1] or "", new))
+    pieces = sum(found[2] is not None for found in _REFERENCE.finditer(new))
+    # a few pieces of a match that are put in again make text a few times as long at most
+    numbers = [exp.Literal.number(n) for n in (size, pieces if pieces > _FEW else 0)]
+    return call("px_regexp_replace", node.this.copy(), node.expression.copy(), replacement, *numbers)
 
 
 def _reference(found: re.Match[str]) -> str:

@@ -33,6 +33,15 @@ _FIELDS: Mapping[str, tuple[str, int]] = {
     **dict.fromkeys(("MINUTE", "M", "MIN", "MINS", "MINUTES"), ("minute", 0)),
     **dict.fromkeys(("SECOND", "S", "SEC", "SECONDS", "SECS"), ("second", 0)),
 }
+#: units of DATEDIFF: all that DuckDB can read, which would refuse others only when there are rows
+_DIFFERENCES = frozenset(
+    """
+    year y yr yrs years quarter quarters month mon mons months week w weeks day d days dayofmonth hour h hours hr hrs
+    minute m min mins minutes second s sec secs seconds millisecond ms msec msecs milliseconds microsecond us usec
+    usecs microseconds dow weekday dayofweek isodow doy dayofyear decade dec decs decades century cent c centuries
+    millennium mil mils millennia millenium isoyear yearweek weekofyear epoch julian
+    """.upper().split()
+)
 _WHOLE_DAYS = ("DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
 
 
@@ -69,13 +78,37 @@ def _extract(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     return cast(found, "INTEGER")
 
 
+def _date_part(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    return _extract(as_extract(node), type_of)
+
+
+def as_extract(node: exp.Expr) -> exp.Extract:
+    """`date_part('year', t)` is `extract(year FROM t)`."""
+    field, time = node.expressions
+    return exp.Extract(this=exp.var(text_of(field, "the field of date_part")), expression=time.copy())
+
+
 def _trunc(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     unit = node.args["unit"]
-    name = str(unit.name or unit.this).upper()
-    if name not in _UNITS:
-        known = ", ".join(sorted(set(_UNITS.values())))
-        raise ExpressionError(f"date_trunc: there is no unit {name.lower()!r}; there are: {known}")
-    return call("DATE_TRUNC", exp.Literal.string(_UNITS[name]), node.this.copy())
+    if _word(unit) not in _UNITS:
+        raise _no_unit("date_trunc", unit)
+    return call("DATE_TRUNC", exp.Literal.string(_UNITS[_word(unit)]), node.this.copy())
+
+
+def _difference(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    unit = node.args.get("unit")
+    if unit is not None and _word(unit) not in _DIFFERENCES:
+        raise _no_unit("datediff", unit)
+    return node
+
+
+def _word(unit: exp.Expr) -> str:
+    return str(unit.name or unit.this).upper()
+
+
+def _no_unit(function: str, unit: exp.Expr) -> ExpressionError:
+    known = ", ".join(sorted(set(_UNITS.values())))
+    return ExpressionError(f"{function}: there is no unit {_word(unit).lower()!r}; there are: {known}")
 
 
 def _to_date(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
@@ -95,6 +128,17 @@ def _to_timestamp(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
     if form:
         value = _parsed("to_timestamp", value, form[0])
     return exp.Cast(this=value.copy(), to=exp.DataType.build("timestamp", dialect="spark"))
+
+
+def _try_to_timestamp(node: exp.Expr, type_of: TypeOf) -> exp.Expr:
+    """As `to_timestamp`, and null where that is an error."""
+    value, *form = node.expressions
+    kind = exp.DataType.build("timestamp", dialect="spark")
+    if not form:
+        return exp.TryCast(this=value.copy(), to=kind)
+    value_sql = sql(cast(value.copy(), "VARCHAR"))
+    fits, time = time_formats.read(text_of(form[0], "the format of try_to_timestamp"), value_sql)
+    return exp.Cast(this=exp.Paren(this=written(f"CASE WHEN {fits} THEN TRY({time}) END")), to=kind)
 
 
 def _parsed(name: str, value: exp.Expr, form: exp.Expr) -> exp.Expr:
@@ -177,6 +221,7 @@ TIME_RULES: Mapping[type[exp.Expr], Rule] = {
     exp.Extract: _extract,
     exp.TimestampTrunc: _trunc,
     exp.DateTrunc: _trunc,
+    exp.DateDiff: _difference,
     exp.DayOfWeek: _sunday_is_one,
     exp.UnixSeconds: lambda node, type_of: floor_seconds(node.this),
     exp.UnixMillis: _floor_millis,
@@ -189,6 +234,8 @@ TIME_CALLS: Mapping[str, Rule] = {
     "weekday": _monday_is_zero,
     "to_date": _to_date,
     "to_timestamp": _to_timestamp,
+    "try_to_timestamp": _try_to_timestamp,
+    "date_part": _date_part,
     "date_format": _date_format,
     "timestamp_seconds": from_epoch(1),
     "timestamp_millis": from_epoch(1_000),

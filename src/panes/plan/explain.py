@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from panes.plan.flow import inputs_text
+from panes.plan.silence import BY_ROWS, Silence
 from panes.plan.steps import Step
 from panes.slicing.operator import SliceOperator
 from panes.slicing.rows.row_lane import RowLane
@@ -71,12 +72,17 @@ class Explanation:
         return str(self)
 
 
-def explain(op: SliceOperator, steps: Sequence[Step] = (), inputs: Sequence[str] = ()) -> Explanation:
-    """Explain a running operator, or a fresh one, with the steps on its results and what its stream is made from."""
+def explain(
+    op: SliceOperator, steps: Sequence[Step] = (), inputs: Sequence[str] = (), silence: Silence = BY_ROWS
+) -> Explanation:
+    """Explain a running operator, or a fresh one, with the steps on its results and what its stream is made from.
+
+    `silence`: what the stream does when no rows come.
+    """
     spec = op.spec
     bound = [(label, window, window.bind(spec.domain)) for label, window in op.windows.items()]
     return Explanation(
-        _stream(spec),
+        _stream(spec) + (f"; {silence.spoken}" if silence.spoken else ""),
         tuple(
             (label, repr(window), _measures(b), f"{b.context.value} ({_CLASSES[b.context]})")
             for label, window, b in bound
@@ -85,7 +91,7 @@ def explain(op: SliceOperator, steps: Sequence[Step] = (), inputs: Sequence[str]
         op.workload,
         _strategy(op),
         _edges([b for _, _, b in bound], spec.domain, op.watermark),
-        _sharing(len(bound), len(spec.aggs)),
+        _sharing([len(lane.queries) for lane in op._lanes if lane.queries], len(spec.aggs)),
         _amplification([(label, b) for label, _, b in bound]),
         tuple(map(str, steps)),
         tuple(inputs),
@@ -159,10 +165,18 @@ def _edges(windows: Sequence[Bound], domain: TimeDomain, watermark: int) -> str:
     return text + (f"; {driven}" if driven else "")
 
 
-def _sharing(windows: int, aggregates: int) -> str:
+def _sharing(lanes: Sequence[int], aggregates: int) -> str:
+    """`lanes`: how many windows each has."""
+    windows = sum(lanes)
     if windows == 1:
         return f"one window; each row is lifted once for {aggregates} aggregate{'s' * (aggregates > 1)}"
-    return f"{windows} windows share one set of slices; each row is lifted once, not {windows} times"
+    if len(lanes) < 2:
+        return f"{windows} windows share one set of slices; each row is lifted once, not {windows} times"
+    first, second = lanes
+    twice = f"each row is lifted twice, not {windows} times" if windows > 2 else "each row is lifted once for each"
+    return (
+        f"two sets of slices, for {first} that take rows in any order and {second} that must see them in order; {twice}"
+    )
 
 
 def _amplification(windows: Sequence[tuple[str, Bound]]) -> str:

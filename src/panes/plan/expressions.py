@@ -18,12 +18,14 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError
 
 from panes.errors import ExpressionError
-from panes.plan.dialect import ALLOWED_NODES, PLAIN_CALLS, SCALAR_FUNCTIONS, PanesSQL
+from panes.plan.arity import PLAIN_CALLS
+from panes.plan.dialect import ALLOWED_NODES, SCALAR_FUNCTIONS, PanesSQL
 from panes.plan.habits import OVER, bare_in_python, in_python
 from panes.plan.hints import check_no_columns, did_you_mean, is_spark_column, position, spark_text
 from panes.plan.limits import too_long
 from panes.plan.trees import copied
 from panes.plan.writing import writer
+from panes.plan.written import in_place_of, is_stand_in, named
 
 MAX_LENGTH = 20_000
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -86,7 +88,8 @@ class Scope:
         Derived columns are written out.
         """
         if isinstance(tree, exp.Column) and len(tree.parts) == 1:
-            return self.named(self._known(tree, text))
+            name = self._known(tree, text)
+            return Expression.of(self._column(tree, text)) if is_stand_in(tree) else self.named(name)
         check_nodes(tree, text)
         root = exp.Paren(this=tree)
         for column in list(columns_of(root)):
@@ -94,9 +97,12 @@ class Scope:
         return Expression.of(root.this)
 
     def _column(self, column: exp.Column, text: str) -> exp.Expr:
-        tree = copied(self.named(self._known(column, text)).tree)
+        name = self._known(column, text)
+        tree = copied(self.named(name).tree)
         if not isinstance(tree, exp.Column | exp.Literal | exp.Func | exp.Paren):
             tree = exp.Paren(this=tree)
+        shown = named(column.parts[0].name) if name in self.derived else None
+        tree = in_place_of(tree, column, column.meta_get("written") or shown)
         for part in column.parts[1:]:
             tree = exp.Dot(this=tree, expression=exp.to_identifier(part.name, quoted=True))
         return tree
@@ -156,6 +162,8 @@ def _parsed(text: str, into: type[exp.Expr] = exp.Condition) -> exp.Expr:
         raise ExpressionError(f"an expression may have {MAX_LENGTH:,} characters; this one has {len(text):,}")
     try:
         return sqlglot.parse_one(text, dialect=PanesSQL, into=into)
+    except ExpressionError as error:  # of a function with too many arguments, or too few
+        raise ExpressionError(f"{error}, {position(text, None)}") from error
     except ParseError as error:
         raise ExpressionError(_parse_message(error, text)) from error
     except SqlglotError as error:

@@ -84,7 +84,7 @@ def explain_flow(flow: Flow, source: str, inputs: Sequence[str] = ()) -> FlowExp
     wanted = flow.scalars.wanted.items()
     return FlowExplanation(
         source,
-        flow.stream.time,
+        flow.stream.time + "".join(f"; {said}" for said in [flow.stream.silence.spoken] if said),
         tuple(c.text for c in flow.stream.where),
         tuple(name if e.column == name else f"{name} = {e.text}" for name, e in wanted),
         tuple(inputs),

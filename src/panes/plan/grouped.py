@@ -13,6 +13,7 @@ from panes.plan.expressions import Expression, check_nodes, column_node, start_o
 from panes.plan.hints import position
 from panes.plan.names import Names
 from panes.plan.trees import bare, copied
+from panes.plan.written import as_written, in_place_of
 
 
 def has_aggregate(tree: exp.Expr) -> bool:
@@ -53,9 +54,10 @@ class GroupCompiler(AggregateCompiler):
     def _replace(self, node: exp.Expr) -> bool:
         for child in list(node.iter_expressions()):
             if is_aggregate_call(child):
-                child.replace(self._call(child))
+                written = as_written(child)
+                child.replace(in_place_of(self._call(child), child, written))
             elif (group := self._group_of(child)) is not None:
-                child.replace(column_node(group))
+                child.replace(in_place_of(column_node(group), child, as_written(child)))
             elif isinstance(child, exp.Window):
                 check_nodes(child, self._text)  # what is in it would be blamed first
             elif isinstance(child, exp.Column):
@@ -83,5 +85,5 @@ class GroupCompiler(AggregateCompiler):
             return group
         return found.column if self._names_inside.of_window(found.column) else None
 
-    def _reference(self, aggregate: Aggregate, inputs: list[Expression]) -> exp.Expr:
-        return column_node(f"panes.a{super()._reference(aggregate, inputs).name}")
+    def _reference(self, place: int) -> exp.Expr:
+        return column_node(f"panes.a{place}")

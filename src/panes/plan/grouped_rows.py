@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,11 +11,12 @@ import pyarrow as pa
 from panes.aggregates.base import Aggregate, BoundAggregate, Inputs
 from panes.aggregates.columns import column_from_arrow
 from panes.aggregates.segments import offsets_of
-from panes.errors import QueryError
+from panes.errors import QueryError, WrongType
 from panes.plan.aggregate_sql import aggregate_sql
 from panes.plan.compiled import column_id, prepare
 from panes.plan.expressions import Expression
 from panes.plan.tagged import GROUPS, WINDOWS, First, Layout
+from panes.plan.written import as_written
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class GroupLayout(Layout):
         inputs: Sequence[Expression],
         windows: pa.Schema,
         *,
+        bind: Callable[[int, Mapping[str, pa.DataType]], BoundAggregate],
         where: Expression | None,
         every_window: bool,
     ) -> None:
@@ -58,7 +60,7 @@ class GroupLayout(Layout):
         keys = [rows.compile(e) for e in groups]
         for expression, (_, kind) in zip(groups, keys):
             if pa.types.is_nested(kind):
-                raise QueryError(f"group_by: {expression.text!r} must be a single value; it is {kind}")
+                raise WrongType(f"group_by: {as_written(expression.tree)!r} must be a single value; it is ", kind)
         names = {text: f"x{i}" for i, text in enumerate(values)}
         places = [f"i{s}" for s in range(len(rows.sides))]
         order = ", ".join(f"{place} NULLS LAST" for place in places)
@@ -67,7 +69,7 @@ class GroupLayout(Layout):
         collected = {}
         for i, (aggregate, texts) in enumerate(aggregates):
             types = [values[t][1] for t in texts]
-            bound = aggregate.bind(types)
+            bound = bind(i, {t: kind for t, (_, kind) in values.items()})
             fields.append(pa.field(f"panes.a{i}", bound.out_type))
             sql = aggregate_sql(aggregate, [names[t] for t in texts], types, order)
             if sql is None:

@@ -24,7 +24,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def position(text: str, start: int | None) -> str:
-    """Where in `text` an error is: `"at character 5 of 'a + foo(b)'"`."""
+    """Where in `text` an error is: `"at character 5 of 'a + foo(b)'"`. Without a text, others show the place."""
+    if not text:
+        return "here"
     shown = text if len(text) <= 120 else text[:117] + "..."
     return f"in {shown!r}" if start is None else f"at character {start + 1} of {shown!r}"
 
@@ -53,12 +55,15 @@ STREAM_HABITS: Mapping[str, str] = {
     **_each("toPandas to_df df", "to_pandas()"),
     **_each("collect show head take limit tail first", "rows() one by one, or to_arrow() for all of them"),
     **_each("writeStream write start foreachBatch", _SINK),
+    **_each("identity latest", "window(...).agg(...) first: rows have no identity, only results of windows have one"),
 }
 WINDOWED_HABITS: Mapping[str, str] = {
     **_each(
         "to_pandas to_arrow to_polars rows collect show toPandas", 'agg(total="sum(price)") first, then to_pandas()'
     ),
-    **_each("to_spark operator explain plot", 'agg(total="sum(price)") first: only then there is a query'),
+    **_each(
+        "to_spark operator explain plot identity latest", 'agg(total="sum(price)") first: only then there is a query'
+    ),
     **_each("where filter query", "where(...) before window(...) for rows, or after agg(...) for results"),
     **_each("groupBy groupby group_by", 'key_by("symbol") before window(...)'),
     **_each("withWatermark with_watermark", 'pn.stream(..., watermark="10 s")'),

@@ -20,6 +20,7 @@ from panes.plan.merging import most_kept
 from panes.plan.names import Given, Names, Side, inside
 from panes.plan.query import StreamPlan
 from panes.plan.relation_query import SIDE, JoinClause
+from panes.plan.silence import merged
 from panes.plan.tagged import Joined
 from panes.slicing.spec import MANUAL
 from panes.slicing.workload import order_free
@@ -73,6 +74,7 @@ def stream_of_sides(streams: Sequence[StreamPlan], sides: Sequence[Side]) -> tup
         watermark=_watermark(streams, domain),
         lateness=max(lateness) if lateness else None,
         keep_late=most_kept(streams),
+        silence=merged(s.silence for s in streams),
     )
     taggings = []
     for i, stream in enumerate(streams):

@@ -28,6 +28,7 @@ from panes.plan.operator_plan import OperatorPlan, Output, checked_use, identity
 from panes.plan.operator_ports import PortPlan
 from panes.plan.query import StreamPlan
 from panes.plan.scalars import Scalars
+from panes.plan.written import as_written
 from panes.units import TimeDomain
 
 Predicate = str | exp.Expr | Callable[[dict[str, Any], dict[str, Any]], Any]
@@ -188,7 +189,8 @@ def _cast(expression: Expression, whole: bool) -> Expression:
 def _check_condition(names: Names, condition: Expression) -> None:
     kind = _type(names, condition)
     if not pa.types.is_boolean(kind):
-        raise QueryError(f"match: on={condition.text!r} must be a condition, true or false for each pair; it is {kind}")
+        text = as_written(condition.tree)
+        raise QueryError(f"match: on={text!r} must be a condition, true or false for each pair; it is {kind}")
 
 
 def _merged(names: Names, streams: Sequence[StreamPlan], asked: Asked) -> Names:

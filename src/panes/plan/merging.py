@@ -12,6 +12,7 @@ from panes.plan.expressions import Scope
 from panes.plan.flow import Flow
 from panes.plan.hints import did_you_mean
 from panes.plan.query import StreamPlan
+from panes.plan.silence import merged as merged_silence
 from panes.slicing.spec import MANUAL
 
 
@@ -46,6 +47,7 @@ def merge_plans(plans: Sequence[StreamPlan]) -> tuple[StreamPlan, tuple[str, ...
         watermark=_watermark([p.watermark for p in plans]),
         lateness=max((p.lateness for p in plans if p.lateness is not None), default=None),
         keep_late=most_kept(plans),
+        silence=merged_silence(p.silence for p in plans),
     )
     return merged, names
 

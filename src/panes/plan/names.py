@@ -22,6 +22,7 @@ from panes.plan.query import StreamPlan
 from panes.plan.scalars import Scalars
 from panes.plan.steps import RESERVED
 from panes.plan.trees import copied
+from panes.plan.written import in_place_of, named
 
 #: SQL text, or its tree
 Given = str | exp.Expr
@@ -141,11 +142,11 @@ class Names:
             found: exp.Expr = column_node(self.inner(side, name))
         elif len(self.sides) == 1:
             own = parts[0] in self.sides[0].schema.names
-            return column_node(self.inner(0, parts[0])) if own and len(parts) == 1 else column
+            made = column_node(self.inner(0, parts[0])) if own and len(parts) == 1 else None
+            return column if made is None else in_place_of(made, column, named(parts[0]))
         else:
             found, rest = self._unqualified(parts[0], column, text), parts[1:]
-        if "start" in column.this.meta:
-            found.meta["start"] = start_of(column)
+        found = in_place_of(found, column, named(*parts[: len(parts) - len(rest)]))
         for part in rest:
             found = exp.Dot(this=found, expression=exp.to_identifier(part, quoted=True))
         return found

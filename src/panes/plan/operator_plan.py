@@ -29,6 +29,7 @@ from panes.plan.operator_ports import RESULT_TIME, PortPlan
 from panes.plan.query import StreamPlan
 from panes.plan.query import condition as checked_condition
 from panes.plan.scalars import Scalars
+from panes.plan.silence import BY_ROWS, followed, inherited, merged
 from panes.plan.streams import plan_stream
 from panes.units import TimeDomain
 
@@ -204,7 +205,9 @@ def own_columns(stream: StreamPlan, *, stamped: bool = False) -> dict[str, Expre
 
 def own_output(schema: pa.Schema, stream: StreamPlan, *, in_order: bool = False) -> Output:
     """Rows of the stream itself, with its time and keys."""
-    plan = replace(stream, scope=Scope(schema), where=(), shown=stream.columns)
+    # rows that wait to be sorted come later than the clock would let them
+    silence = BY_ROWS if in_order else inherited(stream.silence)
+    plan = replace(stream, scope=Scope(schema), where=(), shown=stream.columns, silence=silence)
     return Output(schema, replace(plan, watermark=None) if in_order else plan, stamped=False)
 
 
@@ -222,7 +225,8 @@ def stamped_output(
     domain = domain or ports[0].stream.domain
     schema = pa.schema([*rows, pa.field(RESULT_TIME, ports[0].time_type)])
     plan = plan_stream(schema, RESULT_TIME, tuple(keys), None, None, domain.unit if domain.integer else None)
-    return Output(rows, replace(plan, shown=tuple(rows.names if shown is None else shown)))
+    silence = followed(merged(port.stream.silence for port in ports))
+    return Output(rows, replace(plan, shown=tuple(rows.names if shown is None else shown), silence=silence))
 
 
 def identity_of(use: Use, streams: Sequence[StreamPlan], computed: Mapping[str, Any]) -> dict[str, Any]:

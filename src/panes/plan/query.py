@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import pyarrow as pa
 
 from panes.aggregates.base import Aggregate
-from panes.errors import QueryError
+from panes.errors import QueryError, WrongType
 from panes.plan.aggregation import Aggregation, compile_aggregates
 from panes.plan.batches import conform
 from panes.plan.column_names import check_name
 from panes.plan.expressions import Scope
+from panes.plan.identity import told_apart
 from panes.plan.scalars import Scalars
+from panes.plan.silence import BY_ROWS, Silence
 from panes.plan.steps import RESERVED, Shape, Step, apply_steps
 from panes.plan.total import never_fail
 from panes.slicing.ledger import KEEP_LATE
@@ -51,6 +53,8 @@ class StreamPlan:
     keys: tuple[str, ...] = ()
     watermark: int | str | None = None  # ticks, "manual", or None: declared in order
     lateness: int | None = None
+    #: what happens when no rows come
+    silence: Silence = BY_ROWS
     #: how many rows that no result uses are held by operators that users have; None: all
     keep_late: int | None = KEEP_LATE
     where: tuple[Condition, ...] = ()
@@ -130,8 +134,16 @@ class QueryPlan:
             finalize=None if self.aggregation.direct and not self.steps else self._finish,
             rows_can_wait=self._rows_can_wait(),
             identity=self.identity,
+            told_apart=partial(told_apart, self, "latest()"),
+            void=self._void,
             outputs=self.outputs,
         )
+
+    @property
+    def _void(self) -> str | None:
+        """What the column that says whether a result is withdrawn is called after all steps, if it is there."""
+        given = None if self.stream.lateness is None else "void"
+        return self.steps[-1].after.called("void") if self.steps else given
 
     def _rows_can_wait(self) -> bool:
         """Whether nothing can be wrong with a row that is not seen when it is read."""
@@ -213,5 +225,5 @@ def condition(scope: Scope, text: str) -> Condition:
     scalars = Scalars(scope, {expression.text: expression})
     kind = scalars.types[expression.text]
     if not pa.types.is_boolean(kind):
-        raise QueryError(f"where({text!r}) must be a condition, true or false for each row; it is {kind}")
+        raise WrongType(f"where({text!r}) must be a condition, true or false for each row; it is ", kind)
     return Condition(expression.text, scalars)

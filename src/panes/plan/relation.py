@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from panes.plan.steps import Shape, Step
 from panes.plan.tagged import Statement, Tables
@@ -37,6 +36,7 @@ class WindowRelation(Step):
     statement: Statement
     outputs: tuple[str, ...]  # names of what the statement gives; those that the result has anyway are left out
     said: Said = field(compare=False, repr=False)  # what it was made from
+    withdraws: ClassVar[bool] = True
 
     @cached_property
     def after(self) -> Shape:
@@ -44,7 +44,7 @@ class WindowRelation(Step):
         fields: list[pa.Field] = []
         for column in self.before.schema:
             fields += [pa.field(*item) for item in types.items()] if column.name == ROWS else [column]
-        return Shape(pa.schema(fields), self.before.naming)
+        return Shape(pa.schema(fields), self.before.naming, self.before.own)
 
     def apply(self, table: pa.Table) -> pa.Table:
         given = self.statement.run(self._tables(table))
@@ -99,13 +99,16 @@ def _table(columns: dict[str, pa.Array], rows: int) -> pa.Table:
 
 
 def _with_voids(table: pa.Table, numbers: Array, columns: list[pa.Array]) -> tuple[Array, list[pa.Array], Array]:
-    """The rows, and one more for each window that is void or has lost all its rows; which these are."""
-    given_again = pc.or_(table.column("void"), pc.greater(table.column("revision"), 0))
-    empty = np.ones(table.num_rows, bool)
-    empty[numbers] = False
-    missing = np.flatnonzero(empty & given_again.to_numpy())
-    every = np.concatenate((numbers, missing))
-    order = np.argsort(every, kind="stable")
-    from_rows = order < len(numbers)
-    index = pa.array(np.where(from_rows, order, 0), mask=~from_rows)
-    return every[order], [c.take(index) for c in columns], ~from_rows
+    """First a row for each window that is void or has lost all its rows, then the rows; which are the former."""
+    void = table.column("void").to_numpy()
+    rows = np.arange(len(numbers))
+    if void.any():
+        rows = np.flatnonzero(~void[numbers])  # with emit_empty a window that is none any more has a count of 0
+    given_again = void | (table.column("revision").to_numpy() > 0)
+    given_again[numbers[rows]] = False
+    missing = np.flatnonzero(given_again)
+    if not len(missing) and len(rows) == len(numbers):
+        return numbers, columns, np.zeros(len(numbers), bool)
+    withdrawn = np.arange(len(missing) + len(rows)) < len(missing)
+    index = pa.array(np.concatenate((np.zeros(len(missing), np.int64), rows)), mask=withdrawn)
+    return np.concatenate((missing, numbers[rows])), [c.take(index) for c in columns], withdrawn

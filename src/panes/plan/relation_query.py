@@ -13,7 +13,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from panes.aggregates.rows import CollectRows
-from panes.errors import QueryError
+from panes.errors import QueryError, WrongType
 from panes.plan.aggregation import check_filter
 from panes.plan.clauses import Asked, Entry, Reader, Tree, several
 from panes.plan.expressions import Expression, Scope, text_of
@@ -25,6 +25,7 @@ from panes.plan.relation import ROWS, WindowRelation
 from panes.plan.steps import RESERVED
 from panes.plan.tagged import Joined, Layout, Statement
 from panes.plan.trees import bare, copied
+from panes.plan.written import as_written
 from panes.windows.base import Window
 
 #: The column of a stream of several sides that says of which side a row is.
@@ -166,13 +167,14 @@ class _Resolved:
         if self._groups is None:
             return self._statement(rows, self._where, ())
         for condition in self._groups.conditions:
-            check_filter(condition.text, rows.compile(condition)[1])
+            check_filter(condition, rows.compile(condition)[1])
         layout = GroupLayout(
             rows,
             self._groups.groups,
             self._groups.found,
             self._groups.inputs,
             self._names.windows,
+            bind=self._groups.bind,
             where=self._where,
             every_window=every_window,
         )
@@ -223,4 +225,5 @@ class _Resolved:
 def _check_condition(layout: Layout, condition: Expression | None, clause: str) -> None:
     if condition is not None and not pa.types.is_boolean(layout.compile(condition)[1]):
         kind = layout.compile(condition)[1]
-        raise QueryError(f"{clause}={condition.text!r} must be a condition, true or false for each row; it is {kind}")
+        text = as_written(condition.tree)
+        raise WrongType(f"{clause}={text!r} must be a condition, true or false for each row; it is ", kind)

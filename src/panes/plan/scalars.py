@@ -10,10 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
-from panes.errors import DataError, ExpressionError
-from panes.plan.compiled import column_id, compiled, prepare
-from panes.plan.duckdb_session import duckdb_errors, reason, run
+from panes.errors import DataError
+from panes.plan.compiled import column_id, prepare
+from panes.plan.duckdb_session import duckdb_errors, run
+from panes.plan.duckdb_words import in_words
 from panes.plan.expressions import Expression, Scope
+from panes.plan.refused import typed
+from panes.plan.written import as_written
 
 #: the one column of a table of rows without columns
 _NO_COLUMN = "c"
@@ -39,10 +42,7 @@ class Scalars:
                 self._plain[text] = expression.column
                 self.types[text] = scope.schema.field(expression.column).type
                 continue
-            try:
-                self._computed[expression.text], self.types[text] = compiled(scope.schema, expression)
-            except duckdb_errors() as error:
-                raise ExpressionError(f"the expression {text!r} can't be computed: {reason(error)}") from error
+            self._computed[expression.text], self.types[text] = typed(scope.schema, expression)
         computed = [e for e in self._wanted.values() if e.column is None]
         self._used = tuple(dict.fromkeys(column for e in computed for column in e.columns))
 
@@ -85,8 +85,9 @@ class Scalars:
         try:
             return dict(zip(self._computed, _values(visible, self._computed.values()), strict=True))
         except duckdb_errors() as error:
-            text = next((t for t, sql in self._computed.items() if _fails(visible, sql)), "")
-            raise DataError(f"the expression {text!r} failed: {reason(error)}") from error
+            failed = next((t for t, sql in self._computed.items() if _fails(visible, sql)), "")
+            text = next((as_written(e.tree) for e in self._wanted.values() if e.text == failed), failed)
+            raise DataError(f"the expression {text!r} failed: {in_words(error)}") from error
 
 
 def _visible(table: pa.Table, used: Sequence[str]) -> pa.Table:

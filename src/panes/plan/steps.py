@@ -16,12 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from panes.errors import ExpressionError, QueryError
+from panes.errors import ExpressionError, QueryError, WrongType
 from panes.plan.column_names import check_name
 from panes.plan.duckdb_session import connection
 from panes.plan.expressions import Expression, Scope, parse_order
 from panes.plan.hints import check_no_columns, did_you_mean
 from panes.plan.scalars import Scalars
+from panes.slicing.identity import voids_first
 
 #: Columns of every result, which keys and outputs can't be named.
 RESERVED = ("window", "window_start", "window_end", "window_from", "window_to", "revision", "void")
@@ -38,10 +39,22 @@ class Shape:
 
     schema: pa.Schema
     naming: tuple[str, ...] = ()
+    #: names of now, and what the windows called the same columns; None: as they are called now
+    own: tuple[tuple[str, str], ...] | None = None
 
     @property
     def names(self) -> list[str]:
         return list(self.schema.names)
+
+    @property
+    def origins(self) -> dict[str, str]:
+        """Of each column that is a key or one of windows, under whatever name: as which the windows gave it."""
+        return {name: name for name in self.naming} if self.own is None else dict(self.own)
+
+    def called(self, column: str) -> str | None:
+        """What a key or a column of windows is called here; None: it is not here."""
+        names = [name for name, given in self.origins.items() if given == column]
+        return column if column in names else next(iter(names), None)
 
 
 @dataclass(frozen=True)
@@ -55,6 +68,8 @@ class Step(ABC):
     before: Shape
     #: whether all results that are given at once must come in one table
     together: ClassVar[bool] = False
+    #: whether a correction can become a withdrawal here
+    withdraws: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -135,7 +150,9 @@ class Select(Step):
         naming = tuple(
             name for name, e in wanted.items() if self._names_window(e) and (name not in RESERVED or e.column == name)
         )
-        return Shape(pa.schema([pa.field(name, types[name]) for name in wanted]), naming)
+        origins = self.before.origins
+        own = tuple((n, origins[e.column]) for n, e in wanted.items() if n in naming and e.column in origins)
+        return Shape(pa.schema([pa.field(name, types[name]) for name in wanted]), naming, own)
 
     def passing(self, before: Shape, column: str) -> Step:
         scope = Scope(before.schema)
@@ -147,8 +164,9 @@ class Select(Step):
 
     def apply(self, table: pa.Table) -> pa.Table:
         values = self.scalars.evaluate(table)
-        if "void" in table.column_names:
-            voids = table.column("void")
+        void = self.before.called("void")
+        if void is not None:
+            voids = table.column(void)
             for name, e in self.scalars.wanted.items():
                 if e.column is None and not self._names_window(e):
                     # a withdrawn result has no values, whatever the expression makes of nulls
@@ -173,6 +191,7 @@ class Having(Step):
 
     condition: Expression
     scalars: Scalars
+    withdraws: ClassVar[bool] = True
 
     @classmethod
     def of(cls, before: Shape, text: str) -> Having:
@@ -181,7 +200,7 @@ class Having(Step):
         scalars = Scalars(scope, {condition.text: condition})
         kind = scalars.types[condition.text]
         if not pa.types.is_boolean(kind):
-            raise QueryError(f"where({text!r}) must be a condition, true or false for each result; it is {kind}")
+            raise WrongType(f"where({text!r}) must be a condition, true or false for each result; it is ", kind)
         return cls(before, condition, scalars)
 
     @property
@@ -190,19 +209,21 @@ class Having(Step):
 
     def apply(self, table: pa.Table) -> pa.Table:
         holds = self.scalars.evaluate(table)[self.condition.text].fill_null(False)
-        if not {"void", "revision"} <= {*self.before.naming}:
+        void, revision = map(self.before.called, ("void", "revision"))
+        if void is None or revision is None:
             return table.filter(holds)
-        holds = pc.and_not(holds, table.column("void"))
-        withdrawn = pc.and_not(pc.greater(table.column("revision"), 0), holds)
-        if pc.any(withdrawn).as_py():
-            table = self._withdraw(table, withdrawn)
-        return table.filter(pc.or_(holds, withdrawn))
+        holds = pc.and_not(holds, table.column(void))
+        withdrawn = pc.and_not(pc.greater(table.column(revision), 0), holds)
+        kept = pc.or_(holds, withdrawn)
+        if not pc.any(withdrawn).as_py():
+            return table.filter(kept)
+        return voids_first(self._withdraw(table, withdrawn, void).filter(kept), void)
 
-    def _withdraw(self, table: pa.Table, chosen: pa.ChunkedArray) -> pa.Table:
+    def _withdraw(self, table: pa.Table, chosen: pa.ChunkedArray, void: str) -> pa.Table:
         columns = {}
         for name in table.column_names:
             column = table.column(name)
-            if name == "void":
+            if name == void:
                 column = pc.or_(column, chosen)
             elif name in self.before.names and name not in self.before.naming:
                 column = pc.if_else(chosen, pa.scalar(None, column.type), column)
@@ -255,7 +276,7 @@ class Order(Step):
         columns["place"] = pa.chunked_array([pa.array(range(table.num_rows), pa.int64())])
         order = ", ".join([*(f"k{i} {direction}" for i, (_, direction) in enumerate(self.keys)), "place"])
         sorted_places = connection().from_arrow(pa.table(columns)).order(order).project("place").to_arrow_table()
-        return table.take(sorted_places.column("place"))
+        return voids_first(table.take(sorted_places.column("place")), self.before.called("void"))
 
     def __str__(self) -> str:
         said = [f"{e.text} {direction}" for e, direction in self.keys if e.column not in _FIRST]

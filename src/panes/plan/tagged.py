@@ -15,10 +15,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from panes.errors import DataError, ExpressionError
-from panes.plan.compiled import column_id, compiled, prepare
-from panes.plan.duckdb_session import duckdb_errors, reason, run
+from panes.errors import DataError
+from panes.plan.compiled import column_id, prepare
+from panes.plan.duckdb_session import duckdb_errors, run
+from panes.plan.duckdb_words import in_words
 from panes.plan.expressions import Expression
+from panes.plan.refused import typed
+from panes.plan.written import as_written
 
 Array = np.ndarray
 #: The table of the windows, and that of groups where these are made beforehand, in SQL.
@@ -106,10 +109,7 @@ class Layout:
         """SQL of an expression, and its type; found on no rows."""
         if expression.column is not None:
             return column_id(expression.column), self.schema.field(expression.column).type
-        try:
-            return compiled(self.schema, expression)
-        except duckdb_errors() as error:
-            raise ExpressionError(f"the expression {expression.text!r} can't be computed: {reason(error)}") from error
+        return typed(self.schema, expression)
 
 
 class Statement:
@@ -228,9 +228,6 @@ class Statement:
             *(j.on for j in self.layout.base.joins if j.on is not None),
             *([self.where] if self.where else []),
         ]
-        texts = [e.text for e in (*conditions, *self.wanted) if e.column is None]
+        texts = [as_written(e.tree) for e in (*conditions, *self.wanted) if e.column is None]
         shown = "; ".join((*self.layout.described, *texts))
-        if len(self.layout.sides) > 1:
-            for name in (n for side in self.layout.sides for n in side.names):
-                shown = shown.replace(name, name.replace("__", ".", 1))
-        return DataError(f"the rows of a window can't be computed ({shown}): {reason(error)}")
+        return DataError(f"the rows of a window can't be computed ({shown}): {in_words(error)}")

@@ -8,11 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
 Array = np.ndarray
+Arrays = tuple[Array, Array, Array, Array, Array]
 _SPARE = 1024
+
+
+class _Saved:
+    """What an arena can be put back to, as long as somebody holds this."""
+
+    __slots__ = ("__weakref__", "arrays", "first", "kept", "size")
+
+    def __init__(self, size: int, arrays: Arrays) -> None:
+        self.size, self.arrays = size, arrays
+        #: the rows from a place on, if they were moved in these arrays since; those before it are needed no more
+        self.first = 0
+        self.kept: list[Array] | None = None
 
 
 class Arena:
@@ -26,10 +40,16 @@ class Arena:
         self.slots = np.empty(0, np.int64)
         self.positions = np.empty(0, np.int64)
         self.follows = np.empty(0, np.int64)
+        #: what somebody may still go back to
+        self._saved: list[ref[_Saved]] = []
+
+    @property
+    def _arrays(self) -> Arrays:
+        return self.ticks, self.cols, self.slots, self.positions, self.follows
 
     @property
     def nbytes(self) -> int:
-        return sum(a.nbytes for a in (self.ticks, self.cols, self.slots, self.positions, self.follows))
+        return sum(a.nbytes for a in self._arrays)
 
     def append(self, ticks: Array, cols: Array, slots: Array | int, positions: Array | int) -> int:
         """Add rows, of one slot (with the position of the first of them) or of several; the place of the first."""
@@ -80,18 +100,43 @@ class Arena:
         self.size = size
 
     def keep_from(self, first: int) -> None:
-        """Keep the rows from a place on; all places move down by it."""
+        """Keep the rows from a place on, which are all that anybody needs; all places move down by it."""
         n, left = self.size, self.size - first
         follows = self.follows[first:n] - first
-        self._hold(slice(first, None), left)
+        if self._may_move(first):
+            for array in self._arrays[:-1]:  # where they are, since fresh memory is dear
+                array[..., :left] = array[..., first:n].copy()
+            self.size = left
+        else:
+            self._hold(slice(first, None), left)
         self.follows[:left] = np.where(follows >= 0, follows, -1)
+
+    def _may_move(self, first: int) -> bool:
+        """Whether rows from a place on can be moved in the arrays of now; what others may go back to is kept."""
+        saved = [each for each in (known() for known in self._saved) if each is not None]
+        if not saved:
+            return True
+        if len(saved) > 1 or (saved[0].kept is None and saved[0].size != self.size):
+            return False
+        (one,) = saved
+        if one.kept is None and one.arrays[-1] is self.follows:
+            one.first, one.kept = first, [array[..., first : one.size].copy() for array in one.arrays]
+        return True
 
     def saved(self) -> Callable[[], None]:
         """What puts everything back as it is now. Rows are only added behind those there are, and followed."""
-        size, arrays = self.size, (self.ticks, self.cols, self.slots, self.positions, self.follows)
+        saved = _Saved(self.size, self._arrays)
+        self._saved = [known for known in self._saved if known() is not None]
+        self._saved.append(ref(saved))
 
         def put_back() -> None:
+            size, first, arrays = saved.size, saved.first, saved.arrays
             self.size, (self.ticks, self.cols, self.slots, self.positions, self.follows) = size, arrays
+            if saved.kept is not None:
+                for array, rows in zip(arrays, saved.kept):
+                    array[..., first:size] = rows
+                # before them are rows of the call that failed: nobody's
+                self.slots[:first], self.positions[:first], self.follows[:first] = 0, -1, -1
             follows = self.follows[:size]
             follows[follows >= size] = -1
 

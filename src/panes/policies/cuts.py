@@ -46,7 +46,7 @@ class Cutter:
             return cuts_of_rows(rows, closed, heads)
         ends = flat(rows, closed.slots, closed.stop_pos)
         if self.borders is not None:
-            return np.concatenate((ends, self.borders.cuts(rows, notes[:, 0], notes[:, 1])))
+            return np.concatenate((ends, self.borders.cuts(rows, notes[:, 0], notes[:, 1], closed)))
         return np.concatenate((ends, rows.offsets[:-1][empty]))
 
 
@@ -63,6 +63,9 @@ def cuts_of_rows(rows: KeyRuns, closed: Closed, heads: Array) -> Array:
 
 def flat(rows: KeyRuns, slots: Array, positions: Array) -> Array:
     """The rows of this batch that have these positions in their keys; others are left out."""
+    if len(rows.slots) == 1:
+        at = positions - rows.first_pos[0]
+        return at[(slots == rows.slots[0]) & (at >= 0) & (at < len(rows))]
     group = np.minimum(rows.slots.searchsorted(slots), len(rows.slots) - 1)
     at = positions - rows.first_pos[group]
     mine = (rows.slots[group] == slots) & (at >= 0) & (at < np.diff(rows.offsets)[group])

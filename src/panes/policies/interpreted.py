@@ -6,7 +6,7 @@ The same contract as compiled.py. State is the policies themselves, so snapshots
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy, deepcopy
 from typing import TYPE_CHECKING, Any
 
@@ -111,11 +111,10 @@ class Interpreted(Running):
         """One passive trigger and one eviction: the same flow without its generality."""
         fires, leave = group.triggers[0].notify, group.evictions[0].notify
         head, tail, found, key = group.head, group.tail, self._found, group.key
-        for values in zip(*lists):
-            row = dict(zip(names, values))
+        for time, row in zip(lists[0], _rows(names, lists)):
             fired = fires(row)
             if fired and tail > head:
-                found.append((key, head, tail, values[0]))
+                found.append((key, head, tail, time))
             n = leave(row, fired, tail - head)
             if n:
                 head = min(head + n, tail)
@@ -266,3 +265,14 @@ class Interpreted(Running):
     @property
     def ends_in_rows(self) -> bool:
         return self.cutter.ends_in_rows
+
+
+def _rows(names: tuple[str, ...], lists: list[list[Any]]) -> Iterator[dict[str, Any]]:
+    """Rows as dicts; most policies look at no more than the time or one column beside it."""
+    if len(names) == 1:
+        (name,) = names
+        return ({name: value} for value in lists[0])
+    if len(names) == 2:
+        first, second = names
+        return ({first: one, second: two} for one, two in zip(*lists))
+    return (dict(zip(names, values)) for values in zip(*lists))

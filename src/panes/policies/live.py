@@ -12,11 +12,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from panes.errors import OperatorClosed, QueryError
+from panes.clock import Clock, SystemClock, Timer
+from panes.errors import DataError, OperatorClosed, QueryError
 from panes.policies.buffers import Costs, Reduce, buffer, choose
-from panes.policies.clock import Clock, SystemClock, Timer
 from panes.policies.flow import Group, Grouped
-from panes.policies.paths import extractors
+from panes.policies.paths import extractor, extractors
 from panes.policies.policy import PolicyWindow
 from panes.policies.runtimes import ManyTriggers, RunningTrigger, UserTrigger, running_evictions, running_trigger
 from panes.policies.specs import Time, Triggers
@@ -92,8 +92,9 @@ class _Watch:
 class LiveWindow:
     """One policy window at work. Give `reduce`, of two values, or `group_reduce`, of all values of a window.
 
-    - `value`: what the functions see of a row: a column, or a function of the row; the whole row unless given.
-    - `key`: a column or a function; policies of `pn.policy(trigger=, evict=)` are then kept apart by key.
+    - `value`: what the functions see of a row: a column, a path into one (`v[0]`, `m['a']`), or a function of the row;
+      the whole row unless given.
+    - `key`: a column, a path or a function; policies of `pn.policy(trigger=, evict=)` are then kept apart by key.
     - `time`: a column with the time of each row, in microseconds; without it rows have the time of the clock, and
       borders count from when the window is made, unless a policy says `start=`.
     - `check`: how often threads look at the clock (microseconds); without it just when a border comes.
@@ -130,7 +131,7 @@ class LiveWindow:
         self._policy = policy
         self._machine = (self._from_now(policy) if time is None else policy).bind(DOMAIN)
         self._reduce, self._group_reduce = reduce, group_reduce
-        self._value, self._key, self._time = _getter(value), _getter(key), time
+        self._value, self._key, self._time = _getter("value", value), _getter("key", key), _getter("time", time)
         self._out = self.results.append if emit is None else emit
         self._granularity, self._last = granularity, last
         self.plan = (
@@ -194,7 +195,7 @@ class LiveWindow:
         with self._lock:
             if self._closed:
                 raise OperatorClosed("process after close: the stream has ended; make a new window")
-            when = self.clock.now() if self._time is None else row[self._time]
+            when = self.clock.now() if self._time is None else self._time(row)
             seen = {TIME: when, **row}
             for column, extract in self._paths.items():
                 if column not in seen:
@@ -256,10 +257,25 @@ class LiveWindow:
         return {"plan": self.plan, **vars(self.costs)}
 
 
-def _getter(given: str | Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
-    if isinstance(given, str):
-        return lambda row: row[given]
-    return given
+def _getter(argument: str, given: str | Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
+    """A column, or a path into one (`v[0]`, `m['a']`), as a function of a row."""
+    if not isinstance(given, str):
+        return given
+    path = extractor(given)
+    if path is None and "[" in given:
+        raise QueryError(
+            f"LiveWindow: {argument}={given!r} is neither a column nor a path into one, such as v[0] or m['a']; "
+            "give a function of the row for anything else"
+        )
+
+    def get(row: Any) -> Any:
+        try:
+            return row[given] if path is None or given in row else path(row)
+        except KeyError:
+            known = ", ".join(str(name) for name in row if name != TIME)
+            raise DataError(f"LiveWindow: {argument}={given!r}: the row has no such column; it has {known}") from None
+
+    return get
 
 
 def _users(triggers: Any) -> list[UserTrigger]:

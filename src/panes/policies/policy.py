@@ -106,11 +106,17 @@ class PolicyMachine(Machine):
     def no_lateness(self) -> str | None:  # type: ignore[override]
         if self.central:
             return "central policies see all keys, and a late row is put in its place key by key"
+        return self.repeats and f"{self.repeats}, and corrections could not be told apart"
+
+    @property
+    def repeats(self) -> str | None:
+        if self.central:
+            return "a central policy may give the rows of a key twice at the same time, for two rows of other keys"
         fakes = [p for t in self.trigger for p in leaves(t) if is_active(p)]
         if len(fakes) > 1 or (fakes and len([p for t in self.trigger for p in leaves(t)]) > 1):
-            return "two triggers may give the same rows twice at the same time, and corrections could not be told apart"
+            return "two triggers may give the same rows twice at the same time"
         if any(isinstance(p, ActiveTrigger) for p in fakes):
-            return "fake items of your own may give the same rows twice, and corrections could not be told apart"
+            return "fake items of your own may give the same rows twice"
         return None
 
     def too_many(self, time: int) -> DataError:

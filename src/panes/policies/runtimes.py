@@ -294,7 +294,14 @@ class ManyEvictions(RunningEviction):
 
 
 class _RunsUserCode:
+    """A policy of the user's, who may be asked for each row: nobody looks at the `__dict__` of this object, for it
+    would be slower ever after."""
+
     policy: Any
+    _state: tuple[str, ...] = ("policy", "active")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self._state}
 
     @property
     def user_code(self) -> str:
@@ -302,10 +309,12 @@ class _RunsUserCode:
 
 
 class UserTrigger(_RunsUserCode, RunningTrigger):
+    _state = ("policy", "active", "last")
+
     def __init__(self, policy: Trigger) -> None:
         self.policy = policy
         self.active = isinstance(policy, ActiveTrigger)
-        self.last: int | None = None  # the time of the row before
+        self.last: int | None = None  # the time of the row before, where fake items may have times
 
     def notify(self, row: Any) -> bool:
         try:
@@ -316,7 +325,8 @@ class UserTrigger(_RunsUserCode, RunningTrigger):
             raise DataError(
                 f"{self.policy!r}.notify returned {said!r} at the row {_shown(row)}: it must be True or False"
             )
-        self.last = row[TIME]
+        if self.active:
+            self.last = row[TIME]
         return bool(said)
 
     def before(self, row: Any) -> Iterable[Sent]:

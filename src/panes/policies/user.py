@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from typing import Any, NamedTuple, TypeVar
 
-from panes.policies.clock import Clock
+from panes.clock import Clock
 from panes.windows.base import Part
 
 #: the key of a row's event time, in ticks of the stream's time column

@@ -28,7 +28,9 @@ def spread(
 ) -> tuple[dict[str, Any], dict[str, pa.Table]]:
     """Part `number` of so many parts, with numbers that no other part has."""
     facts, tables = part
-    return {**facts, "seq": parts * (1 + facts["seq"])}, {n: _spread(n, t, number, parts) for n, t in tables.items()}
+    on_time = [parts * n if n < _NO_NUMBER else n for n in facts["on_time"]]
+    spread = {**facts, "seq": parts * (1 + facts["seq"]), "on_time": on_time}
+    return spread, {n: _spread(n, t, number, parts) for n, t in tables.items()}
 
 
 def _spread(name: str, table: pa.Table, number: int, parts: int) -> pa.Table:

@@ -91,6 +91,8 @@ def snapshot(op: SliceOperator, key_groups: range | None = None) -> bytes:
         "finished": op._finished,
         "counts": op._counts if first else {},
         "late": op._ledger.counts if first else {},
+        "on_time": list(op._on_time),
+        "missed": [[number, rows] for number, rows in op._missed.items()] if first else [],
         "groups": groups.spans(),
         "pickled": any("pickled" in spec for spec in specs) or _has_pickles(op, tables),
     }
@@ -146,6 +148,8 @@ def _restore(op: SliceOperator, blobs: Sequence[bytes]) -> None:
         if "raw" in tables:
             raw = tables["raw"]
             op._raw.keep(numbers(raw, "panes.seq", low=0), raw.drop_columns(["panes.seq"]))
+        for number, rows in part["missed"]:
+            op._missed[number] = op._missed.get(number, 0) + rows
         if part["counts"]:
             for name, count in counts(part, "counts", op._counts).items():
                 op._counts[name] += count
@@ -161,6 +165,14 @@ def _check_facts(facts: Mapping[str, Any]) -> None:
     fact(facts, "counts", dict)
     for reason, count in fact(facts, "late", dict).items():
         value(count, f"rows late, {reason}", int, low=0, high=MANY)
+    on_time = fact(facts, "on_time", list)
+    demand(len(on_time) == 2, "there is no stretch of rows that windows on time were there for")
+    for number in on_time:
+        value(number, "the arrival number of a row", int, low=0)
+    for missed in fact(facts, "missed", list):
+        number, rows = value(missed, "rows that a window missed", list)
+        value(number, "the number of a window", int, low=0, high=many - 1)
+        value(rows, "rows that a window missed", int, low=0, high=MANY)
     seen: tuple[set[str], set[int]] = (set(), set())
     for window in fact(facts, "windows", list):
         label, number, spec = value(window, "a window", list)

@@ -12,6 +12,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from panes.slicing.partials.session_kernel import assign
+
 Array = np.ndarray
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -307,3 +309,6 @@ def sum_rows(matrix: Array, width: int, rows: Array, cuts: Array, places: Array,
                     at += m
                 places[w] = at
                 w += 1
+
+
+assign_sessions = njit(cache=True)(assign)

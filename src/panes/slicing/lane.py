@@ -1,21 +1,24 @@
 """What flows between the operator and its two lanes.
 
 A *lane* owns slices and answers windows. `PartialLane` keeps partial aggregates only and takes rows in any
-order; `RowLane` takes rows in event-time order and knows every window kind. The operator decides lateness,
-so a lane only ever sees rows it must use.
+order; `RowLane` takes rows in event-time order and knows every window kind. Rows behind the watermark are judged by
+the lane (lateness.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from panes.aggregates.base import BoundAggregate, Column, Inputs
 from panes.windows.base import Bound
+
+if TYPE_CHECKING:
+    from panes.slicing.lateness import Arriving, Taken
 
 Array = np.ndarray
 
@@ -183,13 +186,13 @@ class Lane(Protocol):
         """A call begins that may fail: objects whose attributes it may replace."""
 
     def add(self, rows: Rows) -> None:
-        """Take rows that are not late."""
+        """Take rows none of which is behind the watermark."""
 
     def advance(self, watermark: int) -> Results:
         """Event time has reached `watermark`: everything now due."""
 
-    def correct(self, row: Rows, watermark: int) -> Results:
-        """One late row within the allowed lateness: corrections to results already given."""
+    def take(self, batch: Arriving) -> Taken:
+        """Take a batch with rows behind the watermark, and give what its watermark makes due."""
 
     def finish(self) -> Results:
         """End of stream: everything that the end makes due."""

@@ -1,13 +1,14 @@
 """The operator: batches of rows in, results that are due out. A deterministic state machine.
 
-Rows are read, their lateness is decided (arrival.py), expressions are evaluated once, keys become slots, and
-the lane that the workload needs (workload.py) does the rest. Pushing rows one by one, in batches of any size,
-or across snapshot and restore gives the same results.
+Rows are read, those behind the watermark are found (arrival.py) and judged (lateness.py), expressions are evaluated
+once, keys become slots, and the lanes that the windows need (workload.py) do the rest. Pushing rows one by one, in
+batches of any size, or across snapshot and restore gives the same results.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from threading import RLock
 from typing import Any
 
@@ -19,14 +20,16 @@ from panes.errors import OperatorClosed, QueryError
 from panes.slicing.admission import TIME_LIMIT, bad_gaps, with_time
 from panes.slicing.arrival import Arrival, arrive
 from panes.slicing.checkpoint import restore, snapshot
+from panes.slicing.identity import Identity
 from panes.slicing.idle_keys import IdleKeys
 from panes.slicing.key_groups import KeyGroups, key_group
 from panes.slicing.keys import KeyDirectory
 from panes.slicing.lane import Query, Results, Rows
+from panes.slicing.lateness import Arriving
 from panes.slicing.ledger import TOO_LATE, LateLedger
 from panes.slicing.partials.partial_lane import PartialLane
 from panes.slicing.raw_rows import RawRows
-from panes.slicing.result_schema import dimensions, needs_rows, positions
+from panes.slicing.result_schema import dimensions, positions
 from panes.slicing.results import Result, ResultBuilder
 from panes.slicing.row_buffer import RowBuffer
 from panes.slicing.rows.row_lane import RowLane
@@ -49,7 +52,7 @@ class SliceOperator:
     #: when windows come and go
     _planned = (
         "_queries", "_next_number", "_expressions", "_builder", "_gaps", "_needs_raw", "_fails_on_rows",
-        "_order_matters",
+        "_order_matters", "_on_time",
     )  # fmt: skip
 
     def __init__(self, spec: OperatorSpec) -> None:
@@ -65,8 +68,12 @@ class SliceOperator:
         self._next_number = len(self._queries)
         self._expressions = spec.expressions.including(_wanted(self._queries, spec))
         self._keys = KeyDirectory([spec.schema.field(k).type for k in spec.keys]) if spec.keys else None
-        self._lanes: list[PartialLane | RowLane] = [self._make_lane(self._queries)]
+        self._lanes: list[PartialLane | RowLane] = self._make_lanes(self._queries)
         self._ledger = LateLedger(spec.schema, spec.keep_late, self._journal)
+        #: by number of the window, how many rows it had to miss
+        self._missed: dict[int, int] = {}
+        #: the arrival numbers of rows that windows on time were there for: from, and up to; the last such stretch
+        self._on_time = NEVER, NEVER
         self._raw = RawRows(self._journal)
         self._buffer = RowBuffer(spec, self._next_due, self._journal)
         self._held: list[Results] = []
@@ -108,10 +115,14 @@ class SliceOperator:
         state = "finished" if self._finished else f"{self._counts['rows_in']:,} rows in{reached}"
         return f"<Operator of {outputs} over {', '.join(self._windows)}: {state}>"
 
-    def _make_lane(self, queries: Sequence[Query]) -> PartialLane | RowLane:
-        if not needs_rows(self.spec, [q.window for q in queries]):
-            return self._lane(queries, rows=False, dimensions={})
-        return self._lane(queries, rows=True, dimensions=self._dimensions(queries))
+    def _make_lanes(self, queries: Sequence[Query]) -> list[PartialLane | RowLane]:
+        """A lane for windows that take rows in any order, and one for those that must see them in order."""
+        free = [q for q in queries if order_free(q.window)]
+        ordered = [q for q in queries if not order_free(q.window)]
+        lanes = [self._lane(free, rows=False, dimensions={})] if free or not ordered else []
+        if ordered:
+            lanes.append(self._lane(ordered, rows=True, dimensions=self._dimensions(ordered)))
+        return lanes
 
     def _lane(
         self, queries: Sequence[Query], *, rows: bool, dimensions: Mapping[str, np.dtype]
@@ -119,7 +130,7 @@ class SliceOperator:
         spec = self.spec
         if not rows:
             return PartialLane(
-                queries, spec.aggs, lateness=spec.lateness, keyed=bool(spec.keys), store=spec.store,
+                queries, spec.aggs_in_any_order, lateness=spec.lateness, keyed=bool(spec.keys), store=spec.store,
                 emit_empty=spec.emit_empty, in_order=spec.in_order and spec.lateness is None, journal=self._journal,
             )  # fmt: skip
         return RowLane(
@@ -132,10 +143,17 @@ class SliceOperator:
 
     def _plan_changed(self) -> None:
         labels = {q.number: q.label for q in self._queries}
+        since, until = self._on_time
+        if any(order_free(q.window) for q in self._queries):
+            self._on_time = (since, until) if since < until == NEVER else (self._seq, NEVER)
+        elif until == NEVER:
+            self._on_time = since, self._seq
         by_rows = [lane for lane in self._lanes if isinstance(lane, RowLane)]
         kinds = [d for lane in by_rows for d in lane.live.dimensions.values()]
         numbers = positions([q.window for q in self._queries], kinds) if by_rows else None
-        self._builder = ResultBuilder(self.spec, self._keys, labels, positions=numbers)
+        self._builder = ResultBuilder(
+            self.spec, self._keys, labels, positions=numbers, told_apart=self._told_apart(numbers is not None)
+        )
         self._gaps = sorted({c for q in self._queries for c in _gap_columns(q.window)})
         self._needs_raw = bool(kinds)
         #: rows that are not late give nothing, and can't fail, as long as the watermark stays below this
@@ -143,20 +161,28 @@ class SliceOperator:
         self._fails_on_rows = any(a.bound.may_fail for a in self.spec.aggs) or any(
             q.window.may_fail for q in self._queries
         )
-        ordered = any(f.name.endswith("seq") for a in self.spec.aggs for f in a.bound.fields)
+        ordered = any(f.name.endswith("seq") for lane in self._lanes for a in lane.aggs for f in a.bound.fields)
         self._order_matters = ordered or any(isinstance(lane, RowLane) for lane in self._lanes)
         self._buffer.forget_due()
 
-    def _next_due(self) -> tuple[int, int]:
-        """The watermark, and the number of rows, before which nothing can be due."""
+    def _told_apart(self, positions: bool) -> Callable[[], Identity] | None:
+        """How results of the windows of now are told apart."""
+        windows = {q.label: q.window for q in self._queries}
+        return None if self.spec.told_apart is None else partial(self.spec.told_apart, windows, positions)
+
+    def _next_due(self) -> tuple[int, int, bool]:
+        """The watermark and the number of rows before which nothing can be due, and whether a row behind the watermark
+        may make something due sooner: a correction, or a session that ends at once."""
         rows = [lane.rows_until_due() for lane in self._lanes if isinstance(lane, RowLane)]
-        return min(lane.next_due(self.watermark) for lane in self._lanes), min(rows, default=NEVER)
+        sessions = any(isinstance(lane, PartialLane) and lane.sessions for lane in self._lanes)
+        due = min(lane.next_due(self.watermark) for lane in self._lanes)
+        return due, min(rows, default=NEVER), sessions or self.spec.lateness is not None
 
     def next_due(self) -> int:
         """Nothing can become due before the watermark has reached this tick (unless rows come)."""
         with self._turn:
             self._settle()
-            due, rows = self._next_due()
+            due, rows, _ = self._next_due()
         return due if rows > 0 else ALWAYS  # rows that wait for the watermark may complete a count of rows
 
     def take_late(self) -> pa.Table:
@@ -299,7 +325,7 @@ class SliceOperator:
         self._halfway = False
         self._counts["results"] += len(result)
         if self._due:
-            result, self._due = Result(pa.concat_tables([*self._due, result.table])), []
+            result, self._due = self._builder.joined([*self._due, result.table]), []
         return result
 
     def _ingest(self, table: pa.Table) -> list[Results]:
@@ -336,7 +362,7 @@ class SliceOperator:
             self._counts["rows_used"] += n
             self._add(rows)
             return self._advance(arrival.watermark)
-        return self._row_by_row(table, rows, arrival, unusable)
+        return self._with_rows_behind(table, rows, arrival, unusable)
 
     def _arrival_numbers(self, n: int) -> Array:
         if self._order_matters:
@@ -346,52 +372,66 @@ class SliceOperator:
             self._ramp = np.arange(n)
         return self._ramp[:n]
 
-    def _row_by_row(self, table: pa.Table, rows: Rows, arrival: Arrival, unusable: Array | None) -> list[Results]:
-        """A batch with rows that are late or unusable: each correction happens at its place among the others."""
-        late = np.zeros(len(rows), bool) if arrival.late is None else arrival.late
+    def _with_rows_behind(self, table: pa.Table, rows: Rows, arrival: Arrival, unusable: Array | None) -> list[Results]:
+        """A batch with rows that are behind the watermark or unusable: each lane says which of them it takes."""
+        behind = np.zeros(len(rows), bool) if arrival.late is None else arrival.late
         met = np.full(len(rows), self.watermark) if arrival.met is None else arrival.met
-        out = np.zeros(len(rows), bool) if unusable is None else unusable
-        gone = late & ~out & (rows.times < met - (self.spec.lateness or 0))
-        self._ledger.put(table.filter(pa.array(gone)), TOO_LATE)
-        out = out | gone
-        self._counts["rows_used"] += int(len(out) - out.sum())
-        parts: list[Results] = []
-        done = 0
-        for at in np.flatnonzero(late & ~out).tolist():
-            parts += self._on_time(rows, late | out, done, at, int(met[at]))
-            row = rows.take(np.array([at]))
-            self._counts["rows_corrected"] += 1
-            for lane in self._lanes:
-                parts.append(lane.correct(row, self.watermark))
-                self._collect_rejected(lane)
-            done = at + 1
-        return parts + self._on_time(rows, late | out, done, len(rows), arrival.watermark)
+        if unusable is not None:
+            good = np.flatnonzero(~unusable)
+            table, rows = table.take(pa.array(good)), rows.take(good)
+            behind, met = behind[good], met[good]
+        at = np.flatnonzero(behind)
+        if not len(at):
+            self._counts["rows_used"] += len(rows)
+            self._add(rows)
+            return self._advance(arrival.watermark)
+        batch = Arriving(rows, met, at, max(self.watermark, arrival.watermark))
+        found = [lane.take(batch) for lane in self._lanes]
+        taken = np.any([each.taken for each in found], axis=0)
+        self._counts["rows_used"] += len(rows) - int(np.count_nonzero(~taken))
+        self._counts["rows_corrected"] += int(np.count_nonzero(np.any([each.corrected for each in found], axis=0)))
+        for each in found:
+            for number, count in each.missed.items():
+                self._miss(number, count)
+        for each in found:
+            for i, reason in each.reasons.items():
+                if not taken[i]:
+                    self._ledger.put(table.slice(int(at[i]), 1), reason)
+                    taken[i] = True  # that is, not too late
+        self._ledger.put(table.take(pa.array(at[~taken])), TOO_LATE)
+        return [results for each in found for results in each.results] + self._advance(arrival.watermark)
 
-    def _on_time(self, rows: Rows, other: Array, begin: int, end: int, watermark: int) -> list[Results]:
-        chosen = begin + np.flatnonzero(~other[begin:end])
-        if len(chosen):
-            self._add(rows.take(chosen))
-        return self._advance(watermark)
+    def _miss(self, number: int, rows: int) -> None:
+        if rows:
+            self._journal.keep_container(self._missed)
+            self._missed[number] = self._missed.get(number, 0) + rows
 
     def _add(self, rows: Rows) -> None:
         for lane in self._lanes:
             lane.add(rows)
 
     def _advance(self, watermark: int) -> list[Results]:
+        step = watermark - self.watermark
         self.watermark = max(self.watermark, watermark)
         parts = [lane.advance(self.watermark) for lane in self._lanes]
         for lane in self._lanes:
             self._collect_rejected(lane)
         if self.watermark >= self._calm_until and not self._fails_on_rows:
-            self._calm_until = min(lane.calm_until for lane in self._lanes)
+            self._calm_until = min(lane.calm_until(step) for lane in self._lanes)
         self._buffer.forget_due()
         return parts
 
     def _collect_rejected(self, lane: PartialLane | RowLane) -> None:
+        """Rows that broke the rule of a measure: used by windows on time alone, or nowhere."""
         if isinstance(lane, RowLane) and lane.rejected:
+            since, until = self._on_time
             for seq, reason in lane.rejected:
-                self._ledger.put(self._raw.find(seq), reason)
-                self._counts["rows_used"] -= len(seq)
+                for query in lane.queries:
+                    self._miss(query.number, len(seq))
+                nowhere = seq[(seq < since) | (seq >= until)]
+                if len(nowhere):
+                    self._ledger.put(self._raw.find(nowhere), reason)
+                    self._counts["rows_used"] -= len(nowhere)
             lane.rejected = []
 
     def _begin_with_windows(self) -> None:
@@ -415,17 +455,28 @@ class SliceOperator:
         bound = window.labelled(label, self.spec.domain)
         query = Query(label, self._next_number, bound)
         self._expressions = self._expressions.including(bound.columns)
+        by_rows = not order_free(bound)
         for lane in self._lanes:
-            if isinstance(lane, RowLane) or order_free(bound):
+            if isinstance(lane, RowLane) == by_rows:
                 lane.add_window(query, self.watermark)
                 break
         else:
-            self._lanes.append(self._make_lane([query]))
-            self._lanes[-1].advance(self.watermark)
+            self._lanes.append(self._new_lane(query, rows=by_rows))
         self._queries = (*self._queries, query)
         self._windows[label] = window
         self._next_number += 1
         self._plan_changed()
+
+    def _new_lane(self, query: Query, *, rows: bool) -> PartialLane | RowLane:
+        """A lane that begins in the middle of the stream."""
+        if rows:
+            lane = self._lane([query], rows=True, dimensions=self._dimensions([query]))
+            lane.advance(self.watermark)
+            return lane
+        lane = self._lane([], rows=False, dimensions={})
+        lane.last_time = max(other.last_time for other in self._lanes)
+        lane.add_window(query, self.watermark)
+        return lane
 
     def remove_window(self, label: str) -> None:
         """Stop giving this window."""
@@ -473,6 +524,8 @@ class SliceOperator:
         self._keys = KeyDirectory([spec.schema.field(k).type for k in spec.keys]) if spec.keys else None
         self._ledger = LateLedger(spec.schema, spec.keep_late, self._journal)
         self._raw, self._held, self._due = RawRows(self._journal), [], []
+        self._missed = {}
+        self._on_time = tuple(facts["on_time"])
         self._counts = dict.fromkeys(self._counts, 0)
         self.watermark, self._seq = facts["watermark"], facts["seq"]
         self._next_number, self._finished = facts["next_number"], facts["finished"]
@@ -490,8 +543,7 @@ class SliceOperator:
             demand(self._dimensions(queries).items() <= measures.items(), "a window is on a measure that is not kept")
             # windows that are gone may have left measures behind, which go on being kept
             self._expressions = self._expressions.including(m for m in measures if m != SINCE_FIRST)
-        else:
-            demand(not needs_rows(self.spec, [q.window for q in queries]), "windows that need rows are kept without")
+        demand(all(order_free(q.window) != known["rows"] for q in queries), "windows are kept as others are")
         return self._lane(queries, rows=known["rows"], dimensions=measures)
 
     def _used_columns(self) -> Iterable[str]:
@@ -511,6 +563,8 @@ class SliceOperator:
     def metrics(self) -> dict[str, Any]:
         """Rows in, used and late (by reason), results, keys, watermark, bytes of state (filled: without room for more).
 
+        `late_by_window`: by label, how many rows some window of it had to miss, used by others or not.
+
         Of slices: how many there are, how often one was cut in two (`splits`), joined to another (`merges`) or took
         more rows in a call (`updates`), and how many partials were put together (`combines`). Sessions count too.
         """
@@ -528,6 +582,7 @@ class SliceOperator:
             **self._counts,
             "rows_late": len(self._ledger),
             "late_by_reason": dict(self._ledger.counts),
+            "late_by_window": {q.label: self._missed[q.number] for q in self._queries if self._missed.get(q.number)},
             "keys": 1 if self._keys is None else len(self._keys),
             "watermark": None if self.watermark == ALWAYS else self.spec.domain.shown(self.watermark),
             **lanes,

@@ -16,12 +16,6 @@ from panes.windows.base import SINCE_FIRST, Bound
 REVISION = pa.int32()
 
 
-def needs_rows(spec: OperatorSpec, windows: Iterable[Bound]) -> bool:
-    """Whether rows must be looked at in the order of their times; else partials will do."""
-    commutative = all(a.bound.laws.commutative for a in spec.aggs)
-    return not (commutative and all(order_free(w) for w in windows))
-
-
 def dimensions(windows: Iterable[tuple[str, Bound]], types: Mapping[str, pa.DataType]) -> dict[str, np.dtype]:
     """Column measures in use, as expressions, with the type their values have in slices."""
     names = [(label, d) for label, w in windows for m in w.measures if (d := m.dimension) is not None]
@@ -52,9 +46,10 @@ def result_schema(spec: OperatorSpec, positions: pa.DataType | None) -> pa.Schem
 def schema_at_first(spec: OperatorSpec, windows: Sequence[tuple[str, Bound]]) -> pa.Schema:
     """The columns of an operator to which no window has been added yet; `windows` are those of `spec`, bound."""
     bound = [w for _, w in windows]
-    if not needs_rows(spec, bound):
+    ordered = [(label, w) for label, w in windows if not order_free(w)]
+    if not ordered:
         return result_schema(spec, None)
-    kinds = dimensions(windows, spec.expressions.including(c for w in bound for c in w.columns).types)
+    kinds = dimensions(ordered, spec.expressions.including(c for w in bound for c in w.columns).types)
     return result_schema(spec, positions(bound, kinds.values()))
 
 

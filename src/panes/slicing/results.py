@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from panes.aggregates.columns import arrow_from_values
 from panes.errors import DataError, QueryError
+from panes.slicing.identity import Identity, newest, voids_first
 from panes.slicing.keys import KeyDirectory
 from panes.slicing.lane import NO_TIME, Results, with_nan
 from panes.slicing.result_schema import REVISION, result_schema, time_type
@@ -33,8 +34,9 @@ class Result:
     It prints as a table, and libraries that read Arrow's C stream (Polars, DuckDB, pandas, PyArrow) take it as it is.
     """
 
-    def __init__(self, table: pa.Table) -> None:
+    def __init__(self, table: pa.Table, told_apart: Callable[[], Identity] | None = None) -> None:
         self.table = table
+        self._told_apart = told_apart  # raises if results can't be; None: these are not results of windows
 
     def __len__(self) -> int:
         return self.table.num_rows
@@ -76,6 +78,16 @@ class Result:
         """Results as dicts."""
         yield from self.table.to_pylist()
 
+    def latest(self) -> Result:
+        """Only the newest revision of each identity (`query.identity`) among these, withdrawn ones too.
+
+        A table stays up to date if all of its rows that have one of these identities are deleted, and then these
+        are inserted, without those that are `void`.
+        """
+        if self._told_apart is None:
+            raise QueryError("latest(): only results of windows have an identity, and these are rows of a stream")
+        return Result(newest(self.table, self._told_apart()), self._told_apart)
+
     def to_arrow(self) -> pa.Table:
         """As an Arrow table."""
         return self.table
@@ -108,8 +120,10 @@ class ResultBuilder:
         labels: Mapping[int, str],
         *,
         positions: pa.DataType | None,
+        told_apart: Callable[[], Identity] | None = None,
     ) -> None:
         self._spec = spec
+        self._told_apart = told_apart
         self._keys = keys
         self._time_type = time_type(spec)
         self._positions = positions  # type of window_from and window_to; None: no window has them
@@ -129,11 +143,15 @@ class ResultBuilder:
         return self._empty
 
     def build(self, parts: Sequence[Results]) -> Result:
-        """One table of all parts, in the order of windows' ends; those that have none come last."""
+        """One table of all parts: withdrawals, then the others, in the order of windows' ends, no end last."""
         parts = [p for p in parts if len(p)]
         if not parts:
             return self.empty()
         return self._table(Results.concat(parts))
+
+    def joined(self, tables: Sequence[pa.Table]) -> Result:
+        """Tables that were built before, as what one call gives."""
+        return Result(voids_first(pa.concat_tables(tables), self._spec.void), self._told_apart)
 
     def _table(self, given: Results) -> Result:
         n = len(given)
@@ -147,12 +165,15 @@ class ResultBuilder:
             columns.append(pa.array(np.zeros(n, bool) if given.void is None else given.void))
         table = pa.Table.from_arrays(columns, self._column_names)
         due = given.end - 1  # NO_TIME is the lowest number and becomes the highest: windows without an end come last
-        if np.count_nonzero(due[1:] < due[:-1]):
+        if given.void is not None and given.void.any():
+            due = due if given.counts is None else due.repeat(given.counts)
+            table = table.take(np.lexsort((due, ~given.void)))
+        elif np.count_nonzero(due[1:] < due[:-1]):
             due = due if given.counts is None else due.repeat(given.counts)
             table = table.take(np.argsort(due, kind="stable"))
         if self._spec.finalize is not None:
             table = self._spec.finalize(table)
-        return Result(table)
+        return Result(table, self._told_apart)
 
     def _windows(self, given: Results) -> list[pa.Array]:
         """Labels, starts and ends."""

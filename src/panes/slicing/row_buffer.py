@@ -31,18 +31,19 @@ class RowBuffer:
 
     replaced = Replaced("rows", "_highest", "_due")
 
-    def __init__(self, spec: OperatorSpec, next_due: Callable[[], tuple[int, int]], journal: Journal) -> None:
+    def __init__(self, spec: OperatorSpec, next_due: Callable[[], tuple[int, int, bool]], journal: Journal) -> None:
         self._spec = spec
         self._time, self._bound = spec.time, spec.bound
-        self._manual, self._corrects = spec.watermark == MANUAL, spec.lateness is not None
+        self._manual = spec.watermark == MANUAL
         self._journal = journal
         self._next_due = next_due
         self.rows: list[dict[str, Any]] = []
         #: names and types of a row's values that were read on trial -> what to check of the next such row
         self._shapes: dict[tuple[Any, ...], Checks] = {}
         self._highest = ALWAYS
-        #: nothing is due before the watermark reaches the first, or so many rows have come; None: ask
-        self._due: tuple[int, int] | None = None
+        #: nothing is due before the watermark reaches the first, or so many rows have come, or (the last) a row comes
+        #: behind the watermark; None: ask
+        self._due: tuple[int, int, bool] | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -78,16 +79,16 @@ class RowBuffer:
             return False
         if self._due is None:
             self._due = self._next_due()
-        due, rows_until_due = self._due
+        due, rows_until_due, behind = self._due
         if len(rows) >= rows_until_due or len(rows) >= LIMIT:
             return True
         if self._manual:
             # behind the watermark: it may complete a window that counts rows, or correct one
-            return time <= watermark and (due == ALWAYS or self._corrects)
+            return time <= watermark and (due == ALWAYS or behind)
         highest = self._highest
         if time > highest:
             self._highest = time
-        return time - self._bound >= due or (self._corrects and time < max(watermark, highest - self._bound))
+        return time - self._bound >= due or (behind and time < max(watermark, highest - self._bound))
 
     def _checks(self, row: dict[str, Any]) -> Checks:
         long, others = [], []

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
 import pyarrow as pa
 
+from panes.aggregates.event_order import in_any_order
 from panes.errors import QueryError
+from panes.slicing.identity import Identity
 from panes.slicing.lane import Agg
 from panes.units import TimeDomain
 from panes.windows.base import Bound, Window
@@ -54,6 +56,10 @@ class OperatorSpec:
     rows_can_wait: bool = True
     #: facts that tell one query from another, for snapshots; without its windows
     identity: Mapping[str, Any] = field(default_factory=dict)
+    #: how results are told apart, given the windows of now and whether they have positions; raises if they can't be
+    told_apart: Callable[[Mapping[str, Bound], bool], Identity] | None = None
+    #: the column that says whether a result is withdrawn, as `finalize` leaves it; None: there is none
+    void: str | None = None
     #: what users call the results, to show; none: as the aggregates are called
     outputs: tuple[str, ...] = ()
 
@@ -65,6 +71,14 @@ class OperatorSpec:
     def bound_windows(self) -> dict[str, Bound]:
         """The windows in ticks of the domain, by label: bound once for all operators of this query."""
         return {label: window.labelled(label, self.domain) for label, window in self.windows}
+
+    @cached_property
+    def aggs_in_any_order(self) -> tuple[Agg, ...]:
+        """The aggregates for windows that take rows in any order."""
+        types = self.expressions.including(text for a in self.aggs for text in a.inputs).types
+        return tuple(
+            replace(a, bound=in_any_order(a.bound, tuple(types[text] for text in a.inputs))) for a in self.aggs
+        )
 
     @cached_property
     def written_windows(self) -> dict[str, dict[str, Any]]:

@@ -23,7 +23,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Workload:
-    """What a query needs. `lane` is "partials" (order-free) or "rows" (event-time order)."""
+    """What a query needs. `lane` is "partials" (order-free), "rows" (event-time order), or "partials and rows"."""
 
     in_order: bool
     lane: str
@@ -60,11 +60,12 @@ def analyse(
     ordered = [n for n, w in windows if not order_free(w)]
     counting = [n for n, w in windows if any(m.kind == "rows" for m in w.measures)]
     one_way = [n for n, law in laws if not law.commutative]
-    needs_order = ask("Must rows be seen in event-time order?", [*ordered, *one_way],
-                      "edges or results depend on it for", "edges lie on event time alone, and every "
-                      "aggregate is commutative")  # fmt: skip
+    needs_order = ask("Must rows be seen in event-time order?", ordered,
+                      "edges depend on it for", "edges lie on event time alone")  # fmt: skip
+    sorted_late = one_way if len(ordered) < len(windows) else []
     if in_order and not lateness:
-        keep = ask("Must rows be kept?", aware, "the start is found only later for",
+        why = "they are put in order when a result is due for" if sorted_late else "the start is found only later for"
+        keep = ask("Must rows be kept?", [*sorted_late, *aware], why,
                    "rows come in order, and every window knows its start when it begins")  # fmt: skip
         splits = ask("Must slices be split?", aware, "starts are found later in", "every edge is known in time")
         removals = False
@@ -77,4 +78,5 @@ def analyse(
                      "edges are known in advance, sessions only grow and merge")  # fmt: skip
         removals = ask("Must rows move between slices?", counting, "a row out of order shifts positions of",
                        "no window counts rows")  # fmt: skip
-    return Workload(in_order, "rows" if needs_order else "partials", keep, splits, removals, tuple(steps))
+    lane = "partials" if not needs_order else "rows" if len(ordered) == len(windows) else "partials and rows"
+    return Workload(in_order, lane, keep, splits, removals, tuple(steps))

@@ -9,6 +9,7 @@ is trusted unless somebody says so. What this process itself has pickled and kep
 from __future__ import annotations
 
 import pickle
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -18,11 +19,13 @@ from typing import Any
 import numpy as np
 
 from panes.errors import SnapshotDamaged, SnapshotUntrusted
+from panes.state.constants import all_constant, constant
 
 #: What the names of columns end in that hold pickles.
 PICKLED = ".pickled"
-#: Objects of these types can't be changed, so that keeping them is keeping what they say.
-_CONSTANT = (type(None), bool, int, float, str, bytes, np.generic)
+#: Containers that a shallow copy makes independent, if nothing that they hold can be changed.
+_SHALLOW = frozenset((list, set, dict, deque, Counter, defaultdict, bytearray))
+_KEYED = frozenset((dict, Counter, defaultdict))
 _trusted: ContextVar[bool] = ContextVar("panes_trusted_state", default=False)
 
 
@@ -63,7 +66,7 @@ def loads(data: bytes, what: str) -> Any:
 
 def saved(value: Any) -> Callable[[], Any]:
     """How to get an object of the user's back as it is now, in this process."""
-    if isinstance(value, _CONSTANT):
+    if constant(value):
         return lambda: value
     try:
         data = dumps(value)
@@ -71,3 +74,15 @@ def saved(value: Any) -> Callable[[], Any]:
         copy = deepcopy(value)
         return lambda: copy
     return lambda: pickle.loads(data)
+
+
+def copied(value: Any) -> Any:
+    """An object of the user's for user code to change: itself if nobody can, else a copy that shares nothing."""
+    if constant(value):
+        return value
+    kind = type(value)
+    if kind in _SHALLOW and all_constant(value) and (kind not in _KEYED or all_constant(value.values())):
+        return value.copy()
+    if kind is np.ndarray and not value.dtype.hasobject:
+        return value.copy()
+    return saved(value)()

@@ -1,11 +1,22 @@
-"""Helpers for tests of your own: aggregates on plain lists, laws of aggregates, and streams step by step."""
+"""Helpers for tests of your own: aggregates on plain lists, laws of aggregates, streams step by step, a fake clock."""
 
 from __future__ import annotations
 
+from panes.clock import FakeClock
 from panes.testing.evaluate import evaluate
+from panes.testing.file_clock import FileClock
 from panes.testing.laws import check_laws
 from panes.testing.micro_batches import MicroBatches, micro_batches
 from panes.testing.replay import replay_transcript
 from panes.testing.transcript import TranscriptError
 
-__all__ = ["MicroBatches", "TranscriptError", "check_laws", "evaluate", "micro_batches", "replay_transcript"]
+__all__ = [
+    "FakeClock",
+    "FileClock",
+    "MicroBatches",
+    "TranscriptError",
+    "check_laws",
+    "evaluate",
+    "micro_batches",
+    "replay_transcript",
+]

@@ -123,6 +123,11 @@ class Bound:
         """Whether a row can make it fail: user code does, and values that it can't take."""
         return False
 
+    @property
+    def repeats(self) -> str | None:
+        """Why two of its windows may have the same key and bounds; None: no two have."""
+        return None
+
 
 class ContextFree(Bound, ABC):
     """Windows whose edges are known without rows. All intervals are half-open [start, end).
@@ -154,6 +159,16 @@ class ContextFree(Bound, ABC):
         revised; the caller bounds them by its watermark, so implementations return them up to
         `value + reach` at least and callers use `ending` for more.
         """
+
+    def ends_over(self, values: Array) -> tuple[Array, Array]:
+        """When the first and the last window that hold each value end; NEVER and ALWAYS where none does."""
+        known, which = np.unique(values, return_inverse=True)
+        first, last = np.full(len(known), NEVER), np.full(len(known), ALWAYS)
+        for i, value in enumerate(known.tolist()):
+            ends = self.containing(value)[1]
+            if len(ends):
+                first[i], last[i] = ends[0], ends[-1]
+        return first[which], last[which]
 
     @abstractmethod
     def horizon(self, progress: Any) -> Any:
@@ -277,6 +292,15 @@ class LookBack(Bound):
     #: ticks on time or a column only: due also if the step holds no row, from the first row of the key on
     unchanged: bool = field(default=False, kw_only=True)
     context = ContextClass.FORWARD_AWARE
+
+    @property
+    def repeats(self) -> str | None:
+        if self.unchanged and self.measure != TIME and not self.changes_only:
+            return (
+                f"windows at every step of {self.measure}, unchanged ones too, have nothing that tells one from the "
+                "next: say unchanged=False (in CQL: ON CHANGE)"
+            )
+        return None
 
     @property
     def no_lateness(self) -> str | None:

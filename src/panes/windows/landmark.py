@@ -10,7 +10,7 @@ import numpy as np
 
 from panes.errors import QueryError
 from panes.units import MAX_TICKS, TimeDomain
-from panes.windows.base import TIME, Array, ContextFree, Measure, Window
+from panes.windows.base import ALWAYS, NEVER, TIME, Array, ContextFree, Measure, Window
 from panes.windows.grid import Grid
 from panes.windows.spec import (
     call,
@@ -68,6 +68,10 @@ class LandmarkWindows(ContextFree):
         low = grid.index(value)
         end = min(start + ((low - start) // every + 1) * every, grid.high)
         return self.ending(grid.value(low), grid.value(end))
+
+    def ends_over(self, values: Array) -> tuple[Array, Array]:
+        first, _ = super().ends_over(values)
+        return first, np.where(first < NEVER, NEVER, ALWAYS)  # there is always a later one
 
     def horizon(self, progress: Any) -> Any:
         grid, start, _ = self._places

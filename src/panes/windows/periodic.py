@@ -15,7 +15,7 @@ import numpy as np
 
 from panes.errors import QueryError
 from panes.units import TimeDomain, parse_calendar, zone
-from panes.windows.base import ROWS, SINCE, TIME, Array, Bound, ContextFree, Window
+from panes.windows.base import ALWAYS, NEVER, ROWS, SINCE, TIME, Array, Bound, ContextFree, Window
 from panes.windows.family import PeriodicFamily
 from panes.windows.grid import Grid
 from panes.windows.mixed import bind_back, lengths
@@ -94,6 +94,16 @@ class Periodic(ContextFree):
         starts = grid.steps(first, last, slide, offset)
         ends = grid.steps(first, last, slide, offset + size)
         return starts, ends
+
+    def ends_over(self, values: Array) -> tuple[Array, Array]:
+        grid, size, slide, offset = self._places
+        if not (grid.dtype == np.int64 and self.measure.kind == "time"):
+            return super().ends_over(values)
+        after = (values - offset) % slide  # since the last start
+        held = after < size
+        last = np.minimum(values - after, NEVER - 1 - size) + size
+        first = last - (size - 1 - after) // slide * slide
+        return np.where(held, first, NEVER), np.where(held, last, ALWAYS)
 
     def horizon(self, progress: Any) -> Any:
         grid, size, slide, offset = self._places

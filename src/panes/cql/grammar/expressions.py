@@ -8,12 +8,12 @@ from sqlglot import exp
 from sqlglot.errors import ParseError
 from sqlglot.tokens import TokenType
 
-from panes.cql.arity import ARITY, arity_problem
 from panes.cql.dialect import BITWISE, SYNTAX
 from panes.cql.errors import CqlError, span_of
 from panes.cql.grammar.words import Stop, Words
 from panes.cql.lexing import MAX_NESTING, NESTING_RULE, TOO_DEEP
 from panes.cql.units import unit_of
+from panes.plan.arity import ARITY, arity_problem
 from panes.plan.dialect import PanesSQL
 
 _OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
@@ -69,7 +69,13 @@ class Expressions(Words):
         if tree is None:
             self.fail_expecting(what)
         self._check(tree, first)
-        return tree
+        return self._placed(tree, first)
+
+    def _placed(self, made: Any, first: Any) -> Any:
+        """What was read, knowing where it stands: from `first` to where reading is. sqlglot forgets words and signs."""
+        if isinstance(made, exp.Expr):
+            made.meta["piece"] = (first.start, self._prev.end + 1)
+        return made
 
     def condition(self) -> exp.Expr:
         return self.expression_here("a condition")
@@ -135,7 +141,12 @@ class Expressions(Words):
         made = super()._parse_primary()
         if isinstance(made, exp.Literal) and point.token_type == TokenType.DOT:
             made.meta.update(line=point.line, col=point.col, start=point.start, end=self._prev.end)
-        return made
+        return self._placed(made, point) if isinstance(made, exp.Paren | exp.Boolean | exp.Null) else made
+
+    def _parse_unary(self) -> Any:
+        first = self._curr
+        made = super()._parse_unary()
+        return self._placed(made, first) if isinstance(made, exp.Unary) and type(made) is not exp.Paren else made
 
     def _parse_field(self, any_token: bool = False, tokens: Any = None, anonymous_func: bool = False) -> Any:
         # behind a point there are fields, no functions; sqlglot reads f(1).f(1).f(1)... in quadratic time
@@ -161,7 +172,7 @@ class Expressions(Words):
             if problem:
                 self.fail(problem, token=first)
         try:
-            return super()._parse_function_call(*args, **kwargs)
+            return self._placed(super()._parse_function_call(*args, **kwargs), first)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             if isinstance(error, ParseError):
                 raise

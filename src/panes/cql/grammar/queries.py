@@ -26,7 +26,7 @@ from panes.cql.tree import (
 )
 
 #: Words that may follow a stream and are no alias of it.
-_NOT_ALIAS = frozenset("EVALUATE WATERMARK LATENESS GROUP ORDER UNION INTERSECT EXCEPT WINDOW".split())
+_NOT_ALIAS = frozenset("EVALUATE WATERMARK LATENESS IDLE TIMEOUT GROUP ORDER UNION INTERSECT EXCEPT WINDOW".split())
 _MODELS: dict[str, Model] = {"TUPLE": "tuple", "TIME": "time", "BATCH": "batch"}
 _JOINS: dict[tuple[str, ...], JoinKind] = {
     ("CROSS", "JOIN"): "cross",

@@ -40,7 +40,7 @@ _SHOWN: dict[str, Literal["streams", "schemas", "queries"]] = {
 }
 _DROPPED: dict[str, Literal["stream", "schema", "query"]] = {"STREAM": "stream", "SCHEMA": "schema", "QUERY": "query"}
 #: Words that may follow the name of a stream that is made, so that they are no schema.
-_STREAM_PARTS = ("AS", "SOURCE", "WATERMARK", "LATENESS")
+_STREAM_PARTS = ("AS", "SOURCE", "WATERMARK", "LATENESS", "IDLE", "TIMEOUT")
 
 
 class Statements(Queries):
@@ -147,9 +147,9 @@ class Statements(Queries):
         if field == "source":
             return self._source_of_stream()
         length = self.duration("a length such as 2 sec")
-        if field == "lateness":
-            return length
-        return Watermark(length, self.name("a column") if self.take("ON") else None)
+        if field == "watermark":
+            return Watermark(length, self.name("a column") if self.take("ON") else None)
+        return length
 
     def _source_of_stream(self) -> RawSource:
         kinds: dict[str, Callable[[], RawSource]] = {"FILE": self._file, "SOCKET": self._socket, "STREAM": self._named}

@@ -57,6 +57,17 @@ class Arrays:
             setattr(twin, name, getattr(self, name).copy())
         return twin
 
+    def twin(self) -> Arrays:
+        """All of it again. Tuples are only added behind those there are: one of the two may go on with them."""
+        twin = copy.copy(self)
+        twin.tuples = self.tuples.twin()
+        twin.rows = self.rows[: self.tuples.n].copy()
+        for name, used in (("due", k.G_DUE), ("rarest", k.G_RAREST)):
+            setattr(twin, name, getattr(self, name)[: int(self.g[used])].copy())
+        for name in ("subs", "g", "bases", "last_evict", "last_trigger"):
+            setattr(twin, name, getattr(self, name).copy())
+        return twin
+
     def room(self, slots: int, rows: int) -> None:
         """Make room for so many slots in all and so many more tuples."""
         before = len(self.subs)

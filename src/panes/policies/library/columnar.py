@@ -7,15 +7,15 @@ the rows, as a container does whose clock is advanced to the time of each row be
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from panes.aggregates.columns import column_from_arrow
+from panes.clock import FakeClock
 from panes.errors import DataError, QueryError
-from panes.policies.clock import FakeClock
 from panes.policies.library import fields as k
 from panes.policies.library import order
 from panes.policies.library.arrays import Arrays
@@ -200,6 +200,18 @@ class ColumnarWindow:
     def snapshot(self) -> bytes:
         """All that the window holds, as bytes."""
         return snapshot(self)
+
+    def saved(self) -> Callable[[ColumnarWindow], None]:
+        """What puts the state of now into windows of the same configuration; this one must be given up by then."""
+        arrays, keys = self._arrays.twin(), None if self._keys is None else self._keys.dump()
+
+        def put_back(window: ColumnarWindow) -> None:
+            window._arrays = arrays.twin()
+            if window._keys is not None and keys is not None:
+                window._keys = KeyDirectory(window._keys.types)
+                window._keys.load(keys)
+
+        return put_back
 
     def restore(self, blob: bytes) -> None:
         """Go on where a snapshot of a window with the same configuration was taken."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from panes.policies.clock import Clock, Timer
+from panes.clock import Clock, Timer
 from panes.policies.library.subwindow import Subwindow
 
 #: What is due, in the order in which it happens at one moment.

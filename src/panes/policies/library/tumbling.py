@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any, Literal
 
+from panes.clock import Clock
 from panes.errors import QueryError
-from panes.policies.clock import Clock
 from panes.policies.library import order
 from panes.policies.library.attributes import reader
 from panes.policies.library.deadlines import EVICT, FORGET

@@ -70,6 +70,12 @@ class TupleStore:
         self.__init__(self.types)  # type: ignore[misc]
         self.append(kept, len(rows))
 
+    def twin(self) -> TupleStore:
+        """The same tuples; both write to the same places behind them, so that only one may be added to."""
+        twin = TupleStore({})
+        twin.types, twin._values, twin._valid, twin.n = self.types, dict(self._values), dict(self._valid), self.n
+        return twin
+
     def drop_last(self, rows: int) -> None:
         """Forget the tuples that were appended last."""
         self.n -= rows

@@ -10,11 +10,10 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from functools import lru_cache
 from typing import Any, Literal
 
+from panes.clock import Clock, wall_clock
 from panes.errors import QueryError
-from panes.policies.clock import Clock, SystemClock
 from panes.policies.library.checkpoint import restore, snapshot
 from panes.policies.library.deadlines import FORGET, Deadlines
 from panes.policies.library.events import Handler, Handlers
@@ -38,12 +37,6 @@ class _NoKey:
 
 #: Not given: None is a key like any other in a partitioned window.
 NO_KEY = _NoKey()
-
-
-@lru_cache(maxsize=1)
-def wall_clock() -> SystemClock:
-    """The clock of all windows that are given none: one thread for all of them."""
-    return SystemClock()
 
 
 class Window(ABC):

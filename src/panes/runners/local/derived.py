@@ -7,8 +7,8 @@ as rejects of the outer run, each with its reason and the row as text.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -16,7 +16,10 @@ from panes.plan.batches import conform
 from panes.plan.explain import explain
 from panes.plan.flow import Flow, explain_flow
 from panes.plan.query import QueryPlan, StreamPlan
+from panes.plan.silence import BY_ROWS
 from panes.plan.types import canonical_schema
+from panes.runners.local.by_clock import ByClock, moved
+from panes.runners.local.listening import Beat, Ear, until_silent
 from panes.runners.local.rejects import Rejects
 from panes.runners.local.runner import make_operator
 from panes.runners.local.source import Source
@@ -35,6 +38,9 @@ END = "window_end"
 class DerivedSource(Source):
     """A source that reads other sources."""
 
+    #: what the stream whose rows it gives does when nothing comes
+    silence = BY_ROWS
+
     def __init__(self, schema: pa.Schema, inputs: Sequence[Source]) -> None:
         self.schema = canonical_schema(schema)
         self.inputs = tuple(inputs)
@@ -42,20 +48,27 @@ class DerivedSource(Source):
         self.live = any(source.live for source in inputs)
         self.on_spark = any(source.on_spark for source in inputs)
         self.windowed = any(source.windowed for source in inputs)
+        self.waits = any(source.waits for source in inputs)
+        self.silences = tuple(silence for source in inputs for silence in source.silences)
 
-    def hand_out(self, *, promptly: bool) -> None:
-        super().hand_out(promptly=promptly)
+    def hand_out(self, *, promptly: bool, ear: Ear | None = None) -> None:
+        super().hand_out(promptly=promptly, ear=ear)
         for source in self.inputs:
-            source.hand_out(promptly=promptly)
+            source.hand_out(promptly=promptly, ear=ear)
 
-    def read(self, rejects: Rejects) -> Iterator[pa.Table]:
-        for table in self.derive(rejects):
-            if table.num_rows:
-                yield conform(table, self.schema)
+    def read(self, rejects: Rejects) -> Iterator[pa.Table | Beat]:
+        for item in self.derive(rejects):
+            if isinstance(item, Beat):
+                yield item
+            elif item.num_rows:
+                yield conform(item, self.schema)
+
+    def _heard(self, items: Iterator[Any]) -> Iterator[Any]:
+        return items  # beats are those of the inputs
 
     @abstractmethod
-    def derive(self, rejects: Rejects) -> Iterator[pa.Table]:
-        """What is made of the inputs."""
+    def derive(self, rejects: Rejects) -> Iterator[pa.Table | Beat]:
+        """What is made of the inputs; their beats pass."""
 
     @abstractmethod
     def explain(self) -> tuple[str, ...]:
@@ -76,6 +89,12 @@ class DerivedSource(Source):
         return "they are put together from several streams, or changed, on their way to the outer windows"
 
 
+def through(made: Callable[[Any], Any], items: Iterator[Any]) -> Iterator[Any]:
+    """What is made of each item; beats pass."""
+    for item in items:
+        yield item if isinstance(item, Beat) else made(item)
+
+
 def explain_inputs(source: Source | None) -> tuple[str, ...]:
     """The explanations of the streams and queries that a source is made of."""
     return source.explain() if isinstance(source, DerivedSource) else ()
@@ -89,9 +108,12 @@ class FlowSource(DerivedSource):
         self.flow = flow
         self._source = source
         self.rows = None if flow.stream.where else source.rows
+        self.silence = flow.stream.silence
+        self.silences += (self.silence,)
 
-    def derive(self, rejects: Rejects) -> Iterator[pa.Table]:
-        return map(self.flow.apply, self._source.batches(rejects))
+    def derive(self, rejects: Rejects) -> Iterator[pa.Table | Beat]:
+        items = until_silent(self._source.batches(rejects), self.flow.stream.silence.timeout, self.ear)
+        return through(self.flow.apply, items)
 
     def explain(self) -> tuple[str, ...]:
         return (str(explain_flow(self.flow, str(self._source), explain_inputs(self._source))),)
@@ -129,17 +151,30 @@ class QuerySource(DerivedSource):
         self.windowed = True
         self.plan = plan
         self._source = source
+        self.silences += (plan.stream.silence,)
 
-    def derive(self, rejects: Rejects) -> Iterator[pa.Table]:
+    def derive(self, rejects: Rejects) -> Iterator[pa.Table | Beat]:
         op = make_operator(self.plan)
-        for batch in self._source.arrivals(rejects):
-            yield op.push(batch).table
+        stream, ear = self.plan.stream, self.ear
+        clock = None if ear is None else ByClock(stream.silence, stream.domain, ear)
+        for item in until_silent(self._source.arrivals(rejects), stream.silence.timeout, ear):
+            if isinstance(item, Beat):
+                assert clock is not None
+                result, passed = moved(clock, item, op)
+                if result is not None:
+                    yield result.table
+                yield passed  # after the results: windows over them may close by it, too
+                continue
+            if clock is not None:
+                clock.row()
+            yield op.push(item).table
             pass_on(op, rejects)
         yield op.finish().table
         pass_on(op, rejects)
 
     def explain(self) -> tuple[str, ...]:
-        explained = explain(make_operator(self.plan), self.plan.steps, explain_inputs(self._source))
+        silence = self.plan.stream.silence
+        explained = explain(make_operator(self.plan), self.plan.steps, explain_inputs(self._source), silence)
         return (str(explained),)
 
     def to_spark(self) -> DataFrame:

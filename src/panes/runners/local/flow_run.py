@@ -8,6 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from panes.plan.flow import Flow
+from panes.runners.local.by_clock import hand_out
+from panes.runners.local.listening import Beat, until_silent
 from panes.runners.local.progress import ProgressBar
 from panes.runners.local.rejects import Rejects
 from panes.runners.local.source import Source
@@ -27,8 +29,16 @@ class FlowRun:
 
     def tables(self) -> Iterator[pa.Table]:
         """What the stream shows, batch by batch; the run goes on as far as it is asked for."""
+        return self._tables(promptly=False)
+
+    def _tables(self, *, promptly: bool) -> Iterator[pa.Table]:
+        ear = hand_out(self._source, self.flow.stream, promptly=promptly)
         try:
-            for batch in self._batches:
+            for batch in until_silent(self._batches, self.flow.stream.silence.timeout, ear):
+                if isinstance(batch, Beat):
+                    if ear is not None and batch.waits:
+                        ear.wait()
+                    continue
                 table = self.flow.apply(batch)
                 self.rows_read += len(batch)
                 self._given += table.num_rows
@@ -36,17 +46,17 @@ class FlowRun:
                 if table.num_rows:
                     yield table
         finally:
+            if ear is not None:
+                ear.close()
             self._bar.close(self.rows_read, self.facts)
 
     def table(self) -> pa.Table:
         """Run to the end; all rows as one table."""
-        self._source.hand_out(promptly=False)
         return pa.concat_tables([self.flow.schema.empty_table(), *self.tables()]).combine_chunks()
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Run as far as rows are asked for; each as a dict."""
-        self._source.hand_out(promptly=True)
-        for table in self.tables():
+        for table in self._tables(promptly=True):
             yield from table.to_pylist()
 
     def late(self) -> pa.Table:
@@ -60,7 +70,7 @@ class FlowRun:
 
     @property
     def unused(self) -> int:
-        """How many lines and rows `late` would give."""
+        """How many lines and rows there were that `late` has the newest of."""
         return self.rejects.count
 
     def facts(self) -> str:

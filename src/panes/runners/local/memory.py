@@ -48,6 +48,7 @@ class IterableSource(Source):
     def __init__(self, data: Iterable[Any], declared: pa.Schema | None) -> None:
         iterator = iter(data)
         self.repeatable = iterator is not data
+        self.waits = not isinstance(data, list | tuple)
         self._kind = type(data).__name__
         self._data = data
         if declared is not None and not self.repeatable:
@@ -88,7 +89,7 @@ class IterableSource(Source):
 
     def arrivals(self, rejects: Rejects) -> Iterator[pa.Table | dict[str, Any]]:
         self._begin()
-        return self._arrivals(rejects)
+        return self._heard(self._arrivals(rejects))
 
     def _arrivals(self, rejects: Rejects) -> Iterator[pa.Table | dict[str, Any]]:
         if not self.promptly:  # asked only now: it may be set after the run began
@@ -107,6 +108,7 @@ class ReaderSource(IterableSource):
     def __init__(self, data: pa.RecordBatchReader, declared: pa.Schema | None) -> None:
         self.schema = overridden(canonical_schema(data.schema), declared)
         self.repeatable = False
+        self.waits = True
         self._data = data
         self._kind = "RecordBatchReader"
 

@@ -3,7 +3,8 @@
 What is all there, or read from files, has no order of arrival between sources. Rows are then merged by the
 largest time that their own source has reached: sources that are in order give one that is in order, and a row
 is late among the others only if it was late in its own source. Sources that are live (sockets) are read side by
-side, and their batches taken as they come.
+side, and their batches taken as they come. Where a run goes by a clock, a source that is silent for as long as its
+stream says (`idle`) is not waited for (`rounds.py`).
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from panes.clock import HEARING
 from panes.errors import QueryError
 from panes.plan.query import StreamPlan
 from panes.runners.local.derived import DerivedSource
+from panes.runners.local.listening import Beat, Ear
 from panes.runners.local.rejects import Rejects
-from panes.runners.local.source import HEARING, Source
+from panes.runners.local.rounds import Side, rounds
+from panes.runners.local.source import Source
 from panes.slicing.spec import MANUAL
 
 if TYPE_CHECKING:
@@ -42,11 +46,17 @@ class MergedSource(DerivedSource):
         counts = [source.rows for source in sources]
         self.rows = None if None in counts else sum(c for c in counts if c is not None)
 
-    def derive(self, rejects: Rejects) -> Iterator[pa.Table]:
-        if self.live:
+    def derive(self, rejects: Rejects) -> Iterator[pa.Table | Beat]:
+        ear = self.ear
+        if self.live and ear is None:
             return as_they_come([_reader(source, rejects) for source in self._sources])
         names = self.schema.names
-        return by_time([source.batches(rejects) for source in self._sources], names, self.time)
+        return by_time(
+            [
+                _Side(source.batches(rejects), names, self.time, 0 if self.live else source.silence.patience, ear)
+                for source in self._sources
+            ]
+        )
 
     def explain(self) -> tuple[str, ...]:
         return tuple(text for source in self._sources for text in source.explain())
@@ -88,29 +98,29 @@ class MergedSource(DerivedSource):
         return f"{len(self._sources)} streams merged"
 
 
-class _Side:
+class _Side(Side):
     """One source while it is merged: rows that wait, and the largest time up to each of them."""
 
-    def __init__(self, batches: Iterator[pa.Table], names: Sequence[str], time: str) -> None:
-        self._batches = batches
+    def __init__(
+        self, batches: Iterator[Any], names: Sequence[str], time: str, patience: int | None, ear: Ear | None
+    ) -> None:
+        super().__init__(batches, patience, ear)
         self._names = names
         self._time = time
         self._top = _LOWEST
         self.table: pa.Table | None = None
         self.tops = np.empty(0, np.int64)
-        self.ended = False
 
-    def fill(self) -> None:
-        """Have rows waiting, if there are any more."""
-        while not len(self.tops) and not self.ended:
-            table = next(self._batches, None)
-            if table is None:
-                self.ended = True
-            elif table.num_rows:
-                self.table = table.select(self._names)
-                times = self.table.column(self._time).cast(pa.int64()).fill_null(int(_LOWEST)).to_numpy()
-                self.tops = np.maximum.accumulate(np.maximum(times, self._top))
-                self._top = self.tops[-1]
+    @property
+    def holds(self) -> bool:
+        return len(self.tops) > 0
+
+    def put(self, table: pa.Table) -> None:
+        if table.num_rows:
+            self.table = table.select(self._names)
+            times = self.table.column(self._time).cast(pa.int64()).fill_null(int(_LOWEST)).to_numpy()
+            self.tops = np.maximum.accumulate(np.maximum(times, self._top))
+            self._top = self.tops[-1]
 
     def take(self, limit: int) -> tuple[pa.Table, np.ndarray] | None:
         """Rows up to which no more than `limit` was reached."""
@@ -122,17 +132,14 @@ class _Side:
         return taken
 
 
-def by_time(sides: Sequence[Iterator[pa.Table]], names: Sequence[str], time: str) -> Iterator[pa.Table]:
+def by_time(sides: Sequence[_Side]) -> Iterator[pa.Table | Beat]:
     """Batches of all sides, merged by the largest time that each side has reached; ties by the order of sides."""
-    waiting = [_Side(batches, names, time) for batches in sides]
-    while True:
-        for side in waiting:
-            side.fill()
-        waiting = [side for side in waiting if not side.ended]
-        if not waiting:
-            return
-        limit = min(int(side.tops[-1]) for side in waiting)
-        taken = [part for side in waiting if (part := side.take(limit)) is not None]
+    for ready in rounds(sides):
+        if isinstance(ready, Beat):
+            yield ready
+            continue
+        limit = min(int(side.tops[-1]) for side in ready)
+        taken = [part for side in ready if (part := side.take(limit)) is not None]
         table = pa.concat_tables([part for part, _ in taken])
         if len(taken) > 1:
             order = np.argsort(np.concatenate([tops for _, tops in taken]), kind="stable")

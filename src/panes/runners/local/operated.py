@@ -7,6 +7,7 @@ Punctuations stand between rows, not in them: `punctuated` reads them along with
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,9 +21,13 @@ from panes.operators.models import InputPort, Model, OutputPort, Use
 from panes.plan.flow import Flow
 from panes.plan.operator_plan import OperatorPlan
 from panes.plan.operator_ports import RESULT_TIME, PortPlan, chosen
-from panes.runners.local.derived import DerivedSource, FlowSource
+from panes.plan.silence import merged
+from panes.runners.local.by_clock import ByClock
+from panes.runners.local.derived import DerivedSource, FlowSource, through
+from panes.runners.local.listening import Beat, Ear, until_silent
 from panes.runners.local.merged import MergedSource, as_they_come
 from panes.runners.local.rejects import Rejects
+from panes.runners.local.rounds import Side, rounds
 from panes.runners.local.source import Source
 from panes.slicing.key_index import LARGE
 
@@ -58,6 +63,7 @@ class OperatorSource(DerivedSource):
         output = plan.outputs[port]
         super().__init__(output.stream.schema, sources)
         self.windowed = True
+        self.silences += tuple(each.stream.silence for each in plan.ports)
         self.plan = plan
         self.port = port
         self._sources = tuple(sources)
@@ -70,21 +76,44 @@ class OperatorSource(DerivedSource):
         """Another output of the same operator."""
         return OperatorSource(self.plan, self._sources, port, self.node)
 
-    def derive(self, rejects: Rejects) -> Iterator[pa.Table]:
-        return (given.table for given in self.punctuated(rejects))
+    def derive(self, rejects: Rejects) -> Iterator[pa.Table | Beat]:
+        return through(lambda given: given.table, self.punctuated(rejects))
 
-    def punctuated(self, rejects: Rejects) -> Iterator[Given]:
-        """Rows and punctuations of the output."""
+    def punctuated(self, rejects: Rejects) -> Iterator[Given | Beat]:
+        """Rows and punctuations of the output; beats of the inputs pass."""
         counts = [source.rows for source in self._sources]
         few = None not in counts and sum(c or 0 for c in counts) < LARGE
         # so few rows are done before compiled code is loaded
         machine = self.plan.start("windows" if few else "auto")
-        if len(self._sources) == 1 or not self.live:
-            inputs = [punctuated(source, rejects) for source in self._sources]
-            arrivals = by_time(self.plan.ports, inputs, rejects, self.plan.first)
+        ear, ports = self.ear, self.plan.ports
+        arrivals: Iterator[Arrivals | Beat]
+        if len(self._sources) > 1 and self.live and ear is None:
+            arrivals = live(ports, self._sources, rejects)
         else:
-            arrivals = live(self.plan.ports, self._sources, rejects)
+            inputs = [
+                until_silent(punctuated(source, rejects), port.stream.silence.timeout, ear)
+                for source, port in zip(self._sources, ports)
+            ]
+            arrivals = by_time(ports, inputs, rejects, self.plan.first, ear, live=self.live)
+        domain = self.plan.outputs[0].stream.domain
+        clock = None if ear is None else ByClock(merged([port.stream.silence for port in ports]), domain, ear)
+        reached = NO_TIME
         for each in arrivals:
+            if isinstance(each, Beat):
+                assert clock is not None
+                tick = clock.reached(each, lambda: reached)  # noqa: B023 - asked at once
+                if tick is not None and tick > reached:
+                    reached = tick
+                    yield self._stamped(machine.advance(tick)[self.port])
+                if tick is not None and each.waits:
+                    clock.due(each, None, reached)
+                yield each._replace(reached=None if tick is None else reached)
+                continue
+            if clock is not None and len(each):
+                clock.row()
+                # the clock may be past the time of a row, which then arrives now
+                each = Arrivals(each.ports, np.maximum(each.times, reached), each.tables, each.marks)
+                reached = int(each.times[-1])
             yield self._stamped(machine.push(each)[self.port])
         yield self._stamped(machine.finish()[self.port])
 
@@ -128,17 +157,16 @@ def wire_of(source: Source) -> Wire:
     return source_node(str(source)).out()
 
 
-def punctuated(source: Source, rejects: Rejects) -> Iterator[Given]:
+def punctuated(source: Source, rejects: Rejects) -> Iterator[Given | Beat]:
     """Batches with punctuations, if the source has any."""
     if isinstance(source, OperatorSource):
         yield from source.punctuated(rejects)
     elif isinstance(source, FlowSource):
-        for given in punctuated(source.inputs[0], rejects):
-            yield passed_on(source.flow, given)
+        items = until_silent(punctuated(source.inputs[0], rejects), source.silence.timeout, source.ear)
+        yield from through(partial(passed_on, source.flow), items)
     else:
         nothing = np.empty(0, np.int64)
-        for table in source.batches(rejects):
-            yield Given(table, nothing, nothing, nothing)
+        yield from through(lambda table: Given(table, nothing, nothing, nothing), source.batches(rejects))
 
 
 def passed_on(flow: Flow, given: Given) -> Given:
@@ -155,27 +183,32 @@ def read(port: PortPlan, given: Given, rejects: Rejects) -> Given:
     return kept
 
 
-class _Side:
+class _Side(Side):
     """One input while it is merged: arrivals that wait, and the largest time up to each of them."""
 
-    def __init__(self, number: int, ports: Sequence[PortPlan], batches: Iterator[Given], rejects: Rejects) -> None:
+    def __init__(
+        self,
+        number: int,
+        ports: Sequence[PortPlan],
+        batches: Iterator[Given | Beat],
+        rejects: Rejects,
+        patience: int | None = None,
+        ear: Ear | None = None,
+    ) -> None:
+        super().__init__(batches, patience, ear)
         self.number = number
         self._port = ports[number]
         self._empty = [port.rows.empty_table() for port in ports]
-        self._batches = batches
         self._rejects = rejects
         self._top = NO_TIME
         self.waiting: Arrivals | None = None
-        self.ended = False
 
-    def fill(self) -> None:
-        """Have arrivals waiting, if there are any more."""
-        while (self.waiting is None or not len(self.waiting)) and not self.ended:
-            given = next(self._batches, None)
-            if given is None:
-                self.ended = True
-                return
-            self.waiting = self.arrivals(given)
+    @property
+    def holds(self) -> bool:
+        return self.waiting is not None and len(self.waiting) > 0
+
+    def put(self, given: Given) -> None:
+        self.waiting = self.arrivals(given)
 
     def arrivals(self, given: Given) -> Arrivals:
         found = arrivals_of(read(self._port, given, self._rejects), self.number, self._empty)
@@ -217,20 +250,28 @@ def split(arrivals: Arrivals, port: int, n: int) -> tuple[Arrivals, Arrivals]:
 
 
 def by_time(
-    ports: Sequence[PortPlan], inputs: Sequence[Iterator[Given]], rejects: Rejects, first: int | None = None
-) -> Iterator[Arrivals]:
+    ports: Sequence[PortPlan],
+    inputs: Sequence[Iterator[Given | Beat]],
+    rejects: Rejects,
+    first: int | None = None,
+    ear: Ear | None = None,
+    *,
+    live: bool = False,
+) -> Iterator[Arrivals | Beat]:
     """Arrivals of all inputs, merged by the largest time that each has reached; ties by the order of inputs.
 
-    `first`: the input that comes first of those with the same time, however inputs are cut into batches.
+    `first`: the input that comes first of those with the same time, however inputs are cut into batches. `live`: none
+    waits for another.
     """
-    waiting = [_Side(i, ports, batches, rejects) for i, batches in enumerate(inputs)]
-    waiting.sort(key=lambda side: side.number != first)
-    while True:
-        for side in waiting:
-            side.fill()
-        waiting = [side for side in waiting if not side.ended]
-        if not waiting:
-            return
+    sides = [
+        _Side(i, ports, batches, rejects, 0 if live else ports[i].stream.silence.patience, ear)
+        for i, batches in enumerate(inputs)
+    ]
+    sides.sort(key=lambda side: side.number != first)
+    for waiting in rounds(sides):
+        if isinstance(waiting, Beat):
+            yield waiting
+            continue
         limit = min(side.reached for side in waiting)
         # the first input may have more rows of this very time, which the others then wait for
         more = any(side.number == first and side.reached == limit for side in waiting)
@@ -256,6 +297,6 @@ def live(ports: Sequence[PortPlan], sources: Sequence[Source], rejects: Rejects)
     sides = [_Side(i, ports, iter(()), rejects) for i in range(len(sources))]
 
     def reader(i: int) -> Iterator[Arrivals]:
-        return (sides[i].arrivals(given) for given in punctuated(sources[i], rejects))
+        return through(sides[i].arrivals, punctuated(sources[i], rejects))
 
     return as_they_come([lambda i=i: reader(i) for i in range(len(sources))])  # type: ignore[misc]

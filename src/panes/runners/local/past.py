@@ -12,8 +12,6 @@ from typing import Any
 
 from panes.errors import OperatorClosed
 from panes.operators.machine import Machine
-from panes.state.pickles import trusting
-from panes.state.snapshot import pack, unpack
 
 #: Rows that calls may have brought before the state is written anew, beside as many times as many as are held.
 _ROWS = 1 << 15
@@ -23,8 +21,8 @@ _TIMES = 4
 class Past:
     """What it takes to have a machine again as it was after the last call that succeeded."""
 
-    def __init__(self, start: Callable[[], Machine], state: bytes | None = None) -> None:
-        """`state`: what the machine began with, packed; None: nothing."""
+    def __init__(self, start: Callable[[], Machine], state: Callable[[Machine], None] | None = None) -> None:
+        """`state`: what puts into a machine what it began with; None: nothing."""
         self._start = start
         self._state = state
         self._calls: list[tuple[str, tuple[Any, ...]]] = []
@@ -39,22 +37,25 @@ class Past:
         self._rows += rows + 1
         if self._rows > _ROWS and self._rows > _ROWS + _TIMES * machine.metrics["rows_held"]:
             try:
-                self._state = pack(*machine.dump())  # as bytes: machines go on writing to what they dumped
+                self._state = machine.saved()
             except Exception as error:  # of users' own objects, which may not be pickled for any reason
                 self._lost = error
             self._calls, self._rows = [], 0
 
-    def again(self) -> Machine:
-        """The machine as it was."""
+    def demand(self) -> None:
+        """Refuses if nobody can have the machine again."""
         if self._lost is not None:
             raise OperatorClosed(
                 "a call has failed, and the operator can't go back to before it, since its state can't be written: "
                 f"{type(self._lost).__name__}: {self._lost}"
             )
+
+    def again(self) -> Machine:
+        """The machine as it was."""
+        self.demand()
         machine = self._start()
         if self._state is not None:
-            with trusting(True):  # nobody but this process has had it
-                machine.load(*unpack(self._state))
+            self._state(machine)
         for call, arguments in self._calls:
             getattr(machine, call)(*arguments)
         return machine

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from panes.errors import OperatorClosed, QueryError, SnapshotMismatch
 from panes.operators.arrivals import NO_TIME, Arrivals, Given, arrivals_of
-from panes.operators.machine import Machine
+from panes.operators.machine import Machine, packed
 from panes.plan.flow import Flow
 from panes.plan.operator_plan import OperatorPlan
 from panes.runners.local.operated import passed_on, stamped
@@ -65,7 +65,8 @@ class PushOperator:
         self._turn = RLock()
         self._running = False
         self._past = Past(partial(plan.start, mechanism))
-        self._machine = plan.start(mechanism) if restore is None else self._restored(restore, trusted)
+        #: None: a call has failed, and nobody has asked since
+        self._machine: Machine | None = plan.start(mechanism) if restore is None else self._restored(restore, trusted)
 
     def __repr__(self) -> str:
         state = "finished" if self._finished else f"{self.metrics['rows_in']:,} rows in"
@@ -117,19 +118,31 @@ class PushOperator:
             )
         self._running = True
         try:
-            result = self._given(getattr(self._machine, call)(*arguments))
+            machine = self._whole()
+            result = self._given(getattr(machine, call)(*arguments))
         except BaseException:
-            self._machine = self._past.again()
+            self._machine = None
+            self._past.demand()
             raise
         finally:
             self._running = False
-        self._past.note(self._machine, call, arguments, rows)
+        self._past.note(machine, call, arguments, rows)
         self._tops = tops
         return result
 
+    def _whole(self) -> Machine:
+        """The machine as the last call left it that succeeded.
+
+        After one that failed it is made when it is next needed, not at once: what made user code fail (a service that
+        does not answer, say) may be over then.
+        """
+        if self._machine is None:
+            self._machine = self._past.again()
+        return self._machine
+
     def snapshot(self) -> bytes:
         """The whole state as bytes, for `stream.operator(restore=...)`."""
-        facts, tables = self._machine.dump()
+        facts, tables = self._whole().dump()
         head = {
             "identity": self._plan.identity,
             "tops": self._tops,
@@ -158,7 +171,7 @@ class PushOperator:
             mechanism = value(state.get("mechanism", "auto"), "mechanism", str)
             machine = self._plan.start(mechanism)
             machine.load(state, tables)
-            self._past = Past(partial(self._plan.start, mechanism), pack(state, tables))
+            self._past = Past(partial(self._plan.start, mechanism), packed(state, tables))
             return machine
 
     def _late_rows(self, name: str, table: pa.Table) -> pa.Table:
@@ -171,7 +184,7 @@ class PushOperator:
     @property
     def metrics(self) -> dict[str, Any]:
         """Rows in, out and held, keys and bytes of state; rows without a time, which are used nowhere."""
-        return {**self._machine.metrics, "rows_late": self._rows_late}
+        return {**self._whole().metrics, "rows_late": self._rows_late}
 
     @property
     def late(self) -> pa.Table:

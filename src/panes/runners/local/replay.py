@@ -18,6 +18,7 @@ import pyarrow as pa
 from panes.errors import QueryError
 from panes.plan.hints import did_you_mean
 from panes.plan.types import arrow_schema
+from panes.runners.local.listening import Ear
 from panes.runners.local.rejects import Rejects
 from panes.runners.local.source import Source
 from panes.runners.local.sources import open_source
@@ -75,6 +76,7 @@ class Replay(Source):
         self.batch_rows = batch_rows
         self.rows = source.rows
         self.repeatable = source.repeatable
+        self.waits = source.waits or pace != Pace()
         self._unit = unit
 
     @property
@@ -84,8 +86,9 @@ class Replay(Source):
     def retype(self, name: str, kind: pa.DataType) -> None:
         self.source.retype(name, kind)
 
-    def hand_out(self, *, promptly: bool) -> None:
-        self.source.hand_out(promptly=promptly)
+    def hand_out(self, *, promptly: bool, ear: Ear | None = None) -> None:
+        super().hand_out(promptly=promptly, ear=ear)
+        self.source.hand_out(promptly=promptly)  # who hears this source hears that one
 
     def read(self, rejects: Rejects) -> Iterator[pa.Table]:
         began = clock.monotonic()

@@ -12,6 +12,8 @@ import pyarrow as pa
 
 from panes.plan.batches import RowRefused
 from panes.plan.query import QueryPlan
+from panes.runners.local.by_clock import ByClock, hand_out, moved
+from panes.runners.local.listening import Beat, until_silent
 from panes.runners.local.progress import ProgressBar
 from panes.runners.local.rejects import Rejects
 from panes.runners.local.source import Source
@@ -43,7 +45,7 @@ class Run:
     def __init__(self, plan: QueryPlan, source: Source, *, progress: bool | None = None, trace: bool = False) -> None:
         self.plan = plan
         self.operator = make_operator(plan, keep_late=plan.stream.keep_late)
-        self.rejects = Rejects()
+        self.rejects = Rejects(plan.stream.keep_late)
         self.finished = False
         self.repeatable = source.repeatable
         self.trace = Trace(_bound(plan), _drawn_columns(plan)) if trace else None
@@ -54,10 +56,22 @@ class Run:
         self._results = 0
         self.given: pa.Table | None = None
 
-    def results(self) -> Iterator[Result]:
+    def results(self, *, promptly: bool) -> Iterator[Result]:
         """Results as they become due; the run goes on as far as they are asked for."""
+        stream = self.plan.stream
+        ear = hand_out(self._source, stream, promptly=promptly)
+        clock = None if ear is None else ByClock(stream.silence, stream.domain, ear)
         try:
-            for given in self._arrivals:
+            for given in until_silent(self._arrivals, stream.silence.timeout, ear):
+                if clock is not None and ear is not None:
+                    if isinstance(given, Beat):
+                        by_clock, _ = moved(clock, given, self.operator)
+                        if by_clock is not None:
+                            yield self._count(by_clock, 0)
+                        if given.waits:
+                            ear.wait()
+                        continue
+                    clock.row()
                 result = self._push(given)
                 if self.trace is not None and isinstance(given, pa.Table):
                     self.trace.see(given, self.plan.stream.time)
@@ -66,6 +80,8 @@ class Run:
             yield self._count(self.operator.finish(), 0)
             self.finished = True
         finally:
+            if ear is not None:
+                ear.close()
             self._bar.close(self.rows_read, self.facts)
 
     def _push(self, given: pa.Table | dict[str, Any]) -> Result:
@@ -81,8 +97,7 @@ class Run:
 
     def tables(self) -> Iterator[pa.Table]:
         """Results as they become due, as tables; some hold no rows."""
-        self._source.hand_out(promptly=False)
-        return (result.table for result in self.results())
+        return (result.table for result in self.results(promptly=False))
 
     def table(self) -> pa.Table:
         """Run to the end; all results as one table."""
@@ -93,21 +108,20 @@ class Run:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Run as far as results are asked for; each as a dict. None is kept: the stream may have no end."""
-        self._source.hand_out(promptly=True)
-        for result in self.results():
+        for result in self.results(promptly=True):
             if len(result):
                 yield from result.rows()
 
     def late(self) -> pa.Table:
         """Rows that no result uses, then lines that could not be read, with their reasons."""
         late = self.operator.late
-        if not self.rejects.reasons:
+        if not self.rejects.count:
             return late
         return pa.concat_tables([late, self.rejects.table(self.plan.stream.schema).cast(late.schema)])
 
     @property
     def unused(self) -> int:
-        """How many rows and lines `late` would give."""
+        """How many rows and lines there were that `late` has the newest of."""
         return int(self.operator.metrics["rows_late"]) + self.rejects.count
 
     def metrics(self) -> Any:

@@ -11,7 +11,8 @@ from panes.plan.flow import Flow
 from panes.plan.join import Tagging
 from panes.plan.query import StreamPlan
 from panes.plan.relation_query import SIDE
-from panes.runners.local.derived import DerivedSource, FlowSource
+from panes.runners.local.derived import DerivedSource, FlowSource, through
+from panes.runners.local.listening import Beat
 from panes.runners.local.rejects import Rejects
 from panes.runners.local.source import Source
 
@@ -30,9 +31,10 @@ class SideSource(DerivedSource):
         self.inner = source
         super().__init__(tagging.schema, [self._rows])
         self.rows = self._rows.rows
+        self.silence = stream.silence
 
-    def derive(self, rejects: Rejects) -> Iterator[pa.Table]:
-        return map(self.tagging.apply, self._rows.batches(rejects))
+    def derive(self, rejects: Rejects) -> Iterator[pa.Table | Beat]:
+        return through(self.tagging.apply, self._rows.batches(rejects))
 
     def explain(self) -> tuple[str, ...]:
         return self._rows.explain()

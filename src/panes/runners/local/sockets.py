@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from panes.clock import HEARING
 from panes.errors import DataError, QueryError
 from panes.plan.types import arrow_schema
 from panes.runners.local.lines import CsvLines, JsonLines, LineFormat, split_records
 from panes.runners.local.rejects import Rejects
-from panes.runners.local.source import HEARING, Source
+from panes.runners.local.source import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,6 +34,7 @@ class SocketSource(Source):
 
     repeatable = False
     live = True
+    waits = True
 
     def __init__(
         self, host: str, port: int, form: LineFormat, schema: pa.Schema, *, wait: float, timeout: float | None

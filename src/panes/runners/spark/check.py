@@ -15,6 +15,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from panes.errors import QueryError
+from panes.plan.query import StreamPlan
+from panes.plan.silence import span
+from panes.runners.local.source import Source
 from panes.runners.spark.session import CHANGELOG, ROCKSDB, SHUFFLE_PARTITIONS, STATE_STORE
 
 if TYPE_CHECKING:
@@ -121,3 +124,23 @@ def _import_problem(python: str) -> str | None:
     if asked.stdout.strip() != here:
         return f"it is Python {asked.stdout.strip()}, and this is Python {here}; both must be the same"
     return None
+
+
+def check_silence(stream: StreamPlan, source: Source, *, alone: bool = False) -> None:
+    """Refuse what a streaming frame can't do when no rows come. `alone`: one stream, whose windows nobody reads on."""
+    for silence in (stream.silence, *source.silences):
+        if silence.timeout is not None:
+            raise QueryError(
+                f"timeout={span(silence.timeout)!r}: a streaming query ends when it is stopped, and not because its "
+                "DataFrame is silent; leave timeout out there"
+            )
+        if silence.idle is None:
+            continue
+        if not alone:
+            raise QueryError(
+                f"idle={span(silence.idle)!r}: of streaming DataFrames the clock can move the watermark of one stream "
+                "with windows on it, not of streams that are merged, joined or given to operators, nor of windows over "
+                "windows; leave idle out there"
+            )
+        if silence.clock is not None and not hasattr(silence.clock, "path"):
+            raise QueryError("clock: a streaming DataFrame goes by the clock of the machine that Spark's driver is on")

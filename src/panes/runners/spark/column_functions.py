@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from sqlglot import exp
 
+from panes.plan.duckdb_times import as_extract
 from panes.runners.spark.column_text import TEXT_FUNCTIONS
 from panes.runners.spark.columns import ColumnBuilder, NoColumn, Rule, literal_int, literal_text, spark_function
 
@@ -131,6 +132,30 @@ def _extract(b: ColumnBuilder, node: exp.Extract) -> Column:
     from pyspark.sql import functions as F
 
     return F.date_part(F.lit(str(node.this.name).upper()), b.instant(node.expression))
+
+
+def _date_part(b: ColumnBuilder, node: exp.Anonymous) -> Column:
+    return _extract(b, as_extract(node))
+
+
+def _element_at(b: ColumnBuilder, node: exp.Anonymous) -> Column:
+    from pyspark.sql import functions as F
+
+    values, place = node.expressions
+    given = b.type(values)
+    if pa.types.is_map(given):
+        return b.of(values)[b.cast(b.of(place), given.key_type)]
+    return F.element_at(b.of(values), b.of(place).cast("int"))
+
+
+def _try_to_timestamp(b: ColumnBuilder, node: exp.Anonymous) -> Column:
+    from pyspark.sql import functions as F
+
+    value, *form = node.expressions
+    if form:
+        return F.try_to_timestamp(b.of(value), F.lit(literal_text(form[0], "the format of try_to_timestamp")))
+    whole = _to_time("to_timestamp")(b, node)
+    return F.try_to_timestamp(b.of(value)) if pa.types.is_string(b.type(value)) else whole
 
 
 def _size(b: ColumnBuilder, node: exp.Anonymous) -> Column:
@@ -266,6 +291,9 @@ CALLS: dict[str, Rule] = {
     "date_format": _date_format,
     "size": _size,
     "array_contains": _contains,
+    "element_at": _element_at,
+    "date_part": _date_part,
+    "try_to_timestamp": _try_to_timestamp,
     "timestamp_seconds": _from_epoch(1),
     "timestamp_millis": _from_epoch(1_000),
     "timestamp_micros": _from_epoch(1_000_000),

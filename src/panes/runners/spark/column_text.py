@@ -61,8 +61,22 @@ def _concat_ws(b: ColumnBuilder, node: exp.ConcatWs) -> Column:
 def _replace(b: ColumnBuilder, node: exp.Replace) -> Column:
     from pyspark.sql import functions as F
 
-    new = node.args.get("replacement")
-    return F.replace(b.of(node.this), b.of(node.expression), F.lit("") if new is None else b.of(new))
+    given = node.args.get("replacement")
+    text, old, new = b.of(node.this), b.of(node.expression), F.lit("") if given is None else b.of(given)
+    was, grows = F.length(text).cast("bigint"), F.length(new) - F.length(old)
+    # how often a piece is there is counted only where it could be too often
+    count = F.floor((was - F.length(F.replace(text, old, F.lit("")))) / F.greatest(F.length(old), F.lit(1)))
+    could = (grows > 0) & (F.length(old) > 0) & (was * F.length(new) > F.lit(LONGEST_TEXT) * F.length(old))
+    return F.replace(_unless(could & (was + count * grows > LONGEST_TEXT), "replace", text), old, new)
+
+
+def _unless(too_long: Column, name: str, text: Column) -> Column:
+    """Text for a function that would make too long a one of it: an error. It stands inside of the call, since Spark may
+    compute a call of constants ahead, whatever is around it."""
+    from pyspark.sql import functions as F
+
+    wrong = F.raise_error(F.lit(f"{name}: the text may have {LONGEST_TEXT} characters, and would have more"))
+    return F.when(too_long, wrong).otherwise(text)
 
 
 def _repeat(b: ColumnBuilder, node: exp.Repeat) -> Column:
@@ -117,7 +131,12 @@ def _regexp_replace(b: ColumnBuilder, node: exp.RegexpReplace) -> Column:
     new = literal_text(node.args.get("replacement"), "what regexp_replace puts in")
     if "\\" in new or "$" in new or node.args.get("position") is not None:
         raise NoColumn("regexp_replace with references to groups or a position differs between engines")
-    return F.regexp_replace(b.of(node.this), pattern_of(node.expression), new)
+    text, pattern = b.of(node.this), pattern_of(node.expression)
+    was = F.length(text).cast("bigint")
+    matches = F.regexp_count(text, F.lit(pattern))
+    length = F.length(F.regexp_replace(text, pattern, "")) + matches.cast("bigint") * len(new)
+    could, over = (was + 1) * len(new) > LONGEST_TEXT, length > F.greatest(F.lit(LONGEST_TEXT), was)
+    return F.regexp_replace(_unless(could & over, "regexp_replace", text), pattern, new)
 
 
 def _regexp_extract(b: ColumnBuilder, node: exp.RegexpExtract) -> Column:

@@ -29,7 +29,7 @@ class Choice:
         if self.refusal is not None:
             return f"can't: {self.refusal}"
         if math.isinf(self.cost):
-            return "can, but only if asked for: it decides lateness per window, as Spark does"
+            return "can, but only if asked for: windows close a micro-batch later, as Spark's own do"
         return f"can, at {self.cost:.2g} times the cost of key_groups"
 
 

@@ -7,7 +7,7 @@ steps, run in Spark's workers on Arrow batches, by the same code as in the embed
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -80,6 +80,9 @@ def step_frame(steps: Sequence[Step], given: pa.Schema, frame: DataFrame) -> Dat
     Columns of late rows (`to_spark(late=True)`) come after those of the results, which late rows don't have.
     """
     mapper = ResultMapper.of_steps(steps, given, arrow_columns(frame, given))
+    if frame.isStreaming and any(step.withdraws for step in steps) and steps[0].before.called("void"):
+        # withdrawals come first among all that a task gives; of a static frame nothing is ever corrected
+        mapper = replace(mapper, together=True)
     if any(step.together for step in steps):
         # one task sees all that is given at once, and can put it in order
         frame = frame.repartition(1)

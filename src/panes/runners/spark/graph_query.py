@@ -25,7 +25,7 @@ from panes.runners.local.source import Source
 from panes.runners.spark.event_time import EventTime
 from panes.runners.spark.graph_merging import MergeNode, OperatorNode
 from panes.runners.spark.graph_nodes import FlowNode, Leaf, Node, QueryNode, TagNode
-from panes.runners.spark.group_operator import Passed
+from panes.runners.spark.group_operator import Passed, at_once
 from panes.runners.spark.packing import from_bytes
 from panes.slicing.operator import SliceOperator
 from panes.state.checked import columns_of, demand
@@ -86,6 +86,8 @@ class GraphQuery:
     windows: QueryPlan | None = None
     sequence: str | None = None
     times: tuple[EventTime, ...] = ()  # of streaming frames, one for each leaf
+    latest: bool = False  # of what a micro-batch gives, only the newest revision of each identity
+    clock: StreamPlan | None = None  # only rows move their watermarks
 
     @classmethod
     def of(
@@ -145,6 +147,12 @@ class GraphQuery:
 
     def passed(self, watermark: int, rows: Rows | None) -> Passed:
         return Passed(watermark, ALWAYS)
+
+    def given(self, tables: Sequence[pa.Table]) -> pa.Table | None:
+        """What a micro-batch gives, of what the calls in it gave."""
+        if self.windows is None:
+            return pa.concat_tables(tables) if tables else None
+        return at_once(self.windows, tables, latest=self.latest)
 
     def operator(self, restore: Sequence[bytes] = ()) -> GraphOperator:
         from panes.runners.spark.graph_operator import GraphOperator

@@ -19,9 +19,11 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from panes.plan.query import QueryPlan
+from panes.plan.identity import told_apart
+from panes.plan.query import QueryPlan, StreamPlan
 from panes.runners.spark.event_time import EventTime
 from panes.runners.spark.packing import unpacked
+from panes.slicing.identity import by_end, newest, voids_first
 from panes.slicing.operator import SliceOperator
 from panes.slicing.results import Result
 from panes.slicing.spec import MANUAL, OperatorSpec
@@ -64,6 +66,10 @@ class Runnable(Protocol):
     @property
     def late_schema(self) -> pa.Schema: ...
 
+    @property
+    def clock(self) -> StreamPlan | None:
+        """The stream, if the clock moves its watermark."""
+
     def facts(self, groups: int) -> dict[str, Any]: ...
 
     def rows(self, packed: Sequence[bytes]) -> Any: ...
@@ -73,6 +79,8 @@ class Runnable(Protocol):
     def passed(self, watermark: int, rows: Any) -> Passed: ...
 
     def operator(self, restore: Sequence[bytes] = ()) -> Running: ...
+
+    def given(self, tables: Sequence[pa.Table]) -> pa.Table | None: ...
 
 
 @dataclass(frozen=True)
@@ -84,6 +92,10 @@ class GroupQuery:
     sequence: str | None = None  # a column that gives rows of a micro-batch their order
     #: how the rows of a key group let event time pass; None: they don't, as where other streams make the watermark too
     early: EventTime | None = None
+    #: of what a micro-batch gives, only the newest revision of each identity
+    latest: bool = False
+    #: the stream, if the clock moves its watermark when no rows come
+    clock: StreamPlan | None = None
 
     @cached_property
     def spec(self) -> OperatorSpec:
@@ -103,6 +115,8 @@ class GroupQuery:
     def facts(self, groups: int) -> dict[str, Any]:
         """What must stay the same for a checkpoint to be of use."""
         order = {} if self.sequence is None else {"sequence": self.sequence}
+        if self.clock is not None:
+            order["clock"] = "arrival" if self.clock.silence.arrives else "idle"
         return {"identity": self.spec.whole_identity, "columns": list(self.columns), "key_groups": groups, **order}
 
     def rows(self, packed: Sequence[bytes]) -> pa.Table | None:
@@ -122,6 +136,10 @@ class GroupQuery:
             return Passed(watermark, ALWAYS)
         return Passed(watermark, self.early.watermark_after(rows[self.plan.stream.time]))
 
+    def given(self, tables: Sequence[pa.Table]) -> pa.Table | None:
+        """What a micro-batch gives, of what the calls in it gave."""
+        return at_once(self.plan, tables, latest=self.latest)
+
     def operator(self, restore: Sequence[bytes] = (), *, trusted: bool | None = None) -> SliceOperator:
         """An operator, perhaps of a state: one in a checkpoint is trusted as the code beside it, if there is any."""
         op = SliceOperator(self.spec)
@@ -135,6 +153,17 @@ class PassedQuery(GroupQuery):
 
     def passed(self, watermark: int, rows: pa.Table | None) -> Passed:
         return Passed(ALWAYS, watermark)
+
+
+def at_once(plan: QueryPlan, tables: Sequence[pa.Table], *, latest: bool) -> pa.Table | None:
+    """Results of windows that several calls gave, in the order of one; if asked only the newest of each."""
+    if not tables:
+        return None
+    table = tables[0] if len(tables) == 1 else by_end(pa.concat_tables(tables), "window_end")
+    if plan.stream.lateness is None:
+        return table
+    identity = told_apart(plan, "latest=True")
+    return voids_first(newest(table, identity) if latest else table, identity.void)
 
 
 def _as_is(table: pa.Table) -> pa.Table:

@@ -111,6 +111,11 @@ class GroupState:
         self._write_head(head)
         kept_operators.put(head.lineage, stamp, op)
 
+    def keep(self, head: Head, op: Running) -> None:
+        """Nothing has happened to the operator; only the head may have changed."""
+        self._write_head(head)
+        kept_operators.put(head.lineage, head.steps[-1].stamp if head.steps else head.stamp, op)
+
     def start_from(self, snapshot: bytes, timer: int) -> None:
         """Begin with a snapshot that was taken elsewhere."""
         head = Head(self._digest, lineage=uuid.uuid4().hex, timer=timer)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
+from panes.runners.spark.beats import SILENT, Heard, Packed, heard
 from panes.runners.spark.event_time import EventTime
 from panes.runners.spark.group_operator import Given, Runnable, Running
 from panes.runners.spark.group_state import GroupState, Head
@@ -34,23 +33,33 @@ class GroupWork:
 
     def take(self, frames: Iterable[pd.DataFrame], timer_values: Any) -> pd.DataFrame:
         """The step of a micro-batch with the packed rows of these frames; none if a timer is due."""
-        parts, chunks, packed = [], [], []
+        found = Packed([], [], [])
         for frame in frames:
-            parts += frame["panes_part"].tolist()
-            chunks += frame["panes_chunk"].tolist()
-            packed += frame["panes_rows"].tolist()
-        return self._step(self._state.head(), timer_values, in_order(parts, chunks, packed))
+            found.parts.extend(frame["panes_part"].tolist())
+            found.chunks.extend(frame["panes_chunk"].tolist())
+            found.rows.extend(frame["panes_rows"].tolist())
+        said = SILENT
+        if self._query.clock is not None:
+            said, found = heard(found)
+        return self._step(self._state.head(), timer_values, in_order(*found), said)
 
     def start_from(self, snapshot: bytes) -> None:
         """Begin with a snapshot that was taken elsewhere."""
         self._handle.registerTimer(_FIRST)
         self._state.start_from(snapshot, _FIRST)
 
-    def _step(self, head: Head, timer_values: Any, packed: list[bytes]) -> pd.DataFrame:
+    def _step(self, head: Head, timer_values: Any, packed: list[bytes], said: Heard) -> pd.DataFrame:
         watermark = self._time.watermark(int(timer_values.getCurrentWatermarkInMs()))
         op = self._state.operator(head)
         rows = self._query.rows(packed)
         passed = self._query.passed(watermark, rows)
+        clock = self._query.clock
+        if clock is not None:
+            head.clocked, tick = head.clocked.hear(said, clock, max(watermark, op.watermark))
+            passed = passed._replace(before=max(passed.before, tick))
+            if said.now is not None and rows is None and max(passed) <= op.watermark and head.stamp:
+                self._state.keep(head, op)
+                return self._given(Given([], op.take_late()), 0, op, 0)
         given, before = self._state.step(head, op, passed, packed, rows)
         self._set_timer(head, op, watermark)
         written = self._state.written
@@ -76,7 +85,7 @@ class GroupWork:
     def _given(self, given: Given, rows: int, op: Running, written: int) -> pd.DataFrame:
         import pandas as pd
 
-        results = pa.concat_tables(given.results) if given.results else None
+        results = self._query.given(given.results)
         late = given.late if self._keep_late and given.late.num_rows else None
         facts = {
             "results": [None if results is None else to_bytes(results)],

@@ -17,7 +17,7 @@ import pyarrow as pa
 from panes.errors import QueryError
 from panes.plan.query import QueryPlan
 from panes.runners.local.source import Source
-from panes.runners.spark.check import check_session
+from panes.runners.spark.check import check_session, check_silence
 from panes.runners.spark.event_time import EventTime
 from panes.runners.spark.frame_columns import by_group, mapped
 from panes.runners.spark.graph_query import LEAF, GraphQuery, LeafSource, operators_in
@@ -58,6 +58,7 @@ def operator_frame(
     late: bool = False,
     key_groups: int = 16,
     inside: bool = False,
+    latest: bool = False,
 ) -> DataFrame:
     """What an operator gives of frames; with `windows`, what these give of that."""
     query, sources = GraphQuery.of(source, windows, sequence)
@@ -72,6 +73,8 @@ def operator_frame(
     if not streaming:
         rows = [_packed(frame, leaf, k, groups) for frame, leaf, k in zip(frames, leaves, keys)]
         return _static(_union(rows), query)
+    for leaf in leaves:
+        check_silence(leaf.stream, source)
     check_session(frames[0].sparkSession, key_groups=key_groups)
     times = tuple(EventTime.of(leaf.stream) for leaf in leaves)
     rows = [
@@ -80,7 +83,8 @@ def operator_frame(
     ]
     # the watermark is kept by Spark from here on, the least of all streams
     packed = _union([each.drop(PACKED_TIME) for each in rows])
-    made = in_groups(packed, replace(query, times=times), _MILLIS, groups, late=late, inside=inside)
+    running = replace(query, times=times, latest=latest)
+    made = in_groups(packed, running, _MILLIS, groups, late=late, inside=inside)
     return made if inside else watched(made, query.facts(groups))
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from panes.plan.query import StreamPlan
+from panes.runners.spark.beats import PULSE
 from panes.runners.spark.event_time import EventTime
 from panes.runners.spark.settling import settle
 from panes.slicing.keys import KEY_GROUPS, KeyDirectory
@@ -90,6 +91,13 @@ class Packer:
     time: EventTime | None = None  # of a stream
     #: put into the schema of what is packed
     metadata: dict[bytes, bytes] | None = None
+    #: tell every group that rows came, for some of them or another
+    pulses: bool = False
+
+    @property
+    def used_groups(self) -> int:
+        """Without keys all rows are in the first group, and the others never run."""
+        return self.groups if self.stream.keys else 1
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -119,6 +127,7 @@ class Packing:
         self._groups = packer.groups
         self._time = packer.time
         self._metadata = packer.metadata
+        self._pulsing = packer.used_groups if packer.pulses else 0
         self._labels = group_labels(packer.groups)
         self._of_hash = group_of(np.arange(KEY_GROUPS), packer.groups)
         self._keys: KeyDirectory | None = None
@@ -132,12 +141,13 @@ class Packing:
         latest = None if self._time is None else self._time.reached(table[self._stream.time])
         numbers = range(self._values, self._values + n)
         self._values += n
+        pulses = self._pulsing
         columns = [
-            pa.array([label for label, _ in found], pa.int32()),
-            pa.array([part] * n, pa.int32()),
-            pa.array(numbers, pa.int32()),
-            pa.array([data for _, data in found], pa.binary()),
-            pa.array([latest] * n, _SCHEMA.field(PACKED_TIME).type),
+            pa.array([*(label for label, _ in found), *self._labels[:pulses]], pa.int32()),
+            pa.array([part] * n + [PULSE] * pulses, pa.int32()),
+            pa.array([*numbers, *([0] * pulses)], pa.int32()),
+            pa.array([*(data for _, data in found), *([b""] * pulses)], pa.binary()),
+            pa.array([latest] * n + [None] * pulses, _SCHEMA.field(PACKED_TIME).type),
         ]
         return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
 

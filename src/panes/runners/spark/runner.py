@@ -10,10 +10,11 @@ import pyarrow as pa
 
 from panes.errors import QueryError
 from panes.plan.hints import did_you_mean
+from panes.plan.identity import told_apart
 from panes.plan.query import QueryPlan, StreamPlan
 from panes.runners.local.derived import DerivedSource, QuerySource
 from panes.runners.local.source import Source
-from panes.runners.spark.check import check_session
+from panes.runners.spark.check import check_session, check_silence
 from panes.runners.spark.event_time import EventTime
 from panes.runners.spark.flows import step_frame
 from panes.runners.spark.operator_frames import operator_frame, over_operators
@@ -44,15 +45,24 @@ def to_spark(
     trusted: bool = False,
     inside: bool = False,
     sequence: str | None = None,
+    latest: bool = False,
 ) -> DataFrame:
     """The results of a query as a Spark frame."""
+    if latest:
+        told_apart(plan, "to_spark(latest=True)")  # or it says which column is missing
     if not isinstance(key_groups, int) or not 1 <= key_groups <= MOST_GROUPS:
         raise QueryError(f"key_groups must be a whole number from 1 to {MOST_GROUPS}; got {key_groups!r}")
     blobs = () if restore is None else (restore,) if isinstance(restore, bytes) else tuple(restore)
     if over_operators(source):
         _check_over_operators(strategy, restore)
         given = operator_frame(
-            source, sequence, windows=replace(plan, steps=()), late=late, key_groups=key_groups, inside=inside
+            source,
+            sequence,
+            windows=replace(plan, steps=()),
+            late=late,
+            key_groups=key_groups,
+            inside=inside,
+            latest=latest,
         )
         return step_frame(plan.steps, plan.given.schema, given) if plan.steps else given
     frame, marked = _data(plan, source)
@@ -60,8 +70,10 @@ def to_spark(
     marked, passed = marked and bool(frame.isStreaming), source.windowed and bool(frame.isStreaming)
     if passed:
         _check_passed(plan.stream, source)
-    job = Job(replace(plan, steps=()), frame, late, key_groups, blobs, trusted, marked, passed, inside, sequence)
+    bare = replace(plan, steps=())
+    job = Job(bare, frame, late, key_groups, blobs, trusted, marked, passed, inside, sequence, latest)
     if job.streaming:
+        check_silence(plan.stream, source, alone=not (marked or passed or inside))
         check_session(frame.sparkSession, key_groups=key_groups)
     chosen = choose(job, strategy)
     given = chosen.build(job)
@@ -98,8 +110,12 @@ def _check_sequence(plan: QueryPlan, sequence: str | None) -> None:
 
 
 def _data(plan: QueryPlan, source: Source) -> tuple[DataFrame, bool]:
-    """The rows, and whether each of the streams that they are merged of has its watermark."""
-    frame = source.marked(plan.stream) if isinstance(source, DerivedSource) else None
+    """The rows, and whether each of the streams that they are merged of has its watermark.
+
+    Times of arrival are those of one clock, whichever stream rows come from, so there one watermark will do.
+    """
+    apart = not plan.stream.silence.arrives
+    frame = source.marked(plan.stream) if apart and isinstance(source, DerivedSource) else None
     return frame_of(source) if frame is None else frame, frame is not None
 
 

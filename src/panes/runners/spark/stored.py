@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from panes.errors import SnapshotMismatch
+from panes.runners.spark.beats import Clocked
 from panes.runners.spark.group_operator import Passed, Runnable, Running, run
 from panes.runners.spark.packing import from_bytes, to_bytes
 from panes.state.checked import MANY, demand, fact, one_row, read_table, reading, value, whole
@@ -77,6 +78,8 @@ class Head:
     #: bytes of a snapshot per byte that the operator has filled: a guess until one was written
     ratio: float = 0.5
     timer: int | None = None
+    #: what the clock has said so far, where it moves the watermark
+    clocked: Clocked = field(default_factory=Clocked)
     layout: int = LAYOUT
 
     @property
@@ -110,7 +113,13 @@ class Head:
             fact(facts, "known", bool),
             _share(facts),
             None if timer is None else whole(facts, "timer"),
+            _clocked(facts.get("clocked", {})),
         )
+
+
+def _clocked(facts: dict[str, Any]) -> Clocked:
+    known = value(facts, "clocked", dict)
+    return Clocked(*(None if known.get(n) is None else whole(known, n) for n in ("now", "last", "left")))
 
 
 def _share(facts: dict[str, Any]) -> float:

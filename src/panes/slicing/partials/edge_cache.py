@@ -32,9 +32,10 @@ class EdgeCache:
     replaced = Replaced("_frozen", "_others", "_family", "_rate", "_edges", "_lo", "_hi")
 
     def __init__(self, windows: Sequence[ContextFree], journal: Journal | None = None) -> None:
-        self._journal = journal or Journal()
+        self._journal = Journal()  # there is nothing to take back yet
         self._frozen = (np.empty(0, np.int64), np.empty(0, np.int64))  # starts and ends of slices
         self.set_windows(windows)
+        self._journal = journal or self._journal
 
     def set_windows(self, windows: Sequence[ContextFree]) -> None:
         self._journal.keep_attributes(self)

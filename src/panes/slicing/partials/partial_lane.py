@@ -15,11 +15,14 @@ import numpy as np
 import pyarrow as pa
 
 from panes.slicing.lane import Agg, Query, Results, Rows
-from panes.slicing.partials.lane_results import corrections, join, no_results
+from panes.slicing.lateness import Arriving, Taken
+from panes.slicing.partials.lane_results import join, no_results
 from panes.slicing.partials.lifting import AtomLifter, Loose, lift_slices
 from panes.slicing.partials.revisions import Revisions
 from panes.slicing.partials.session_side import SessionSide
+from panes.slicing.partials.sessions_behind import SessionsBehind
 from panes.slicing.partials.slice_side import SliceSide
+from panes.slicing.partials.slices_behind import SlicesBehind
 from panes.slicing.partials.store import CellList, fold_equal
 from panes.state.journal import Journal, Replaced
 from panes.windows.base import ALWAYS, ContextFree
@@ -78,11 +81,13 @@ class PartialLane:
     def _lift_anew(self) -> None:
         self._lifter = AtomLifter()  # the one that is there may know atoms that are no more
 
-    @property
-    def calm_until(self) -> int:
+    def calm_until(self, step: int) -> int:
         """Rows that are not late change nothing but slices up to this watermark: no window ends before it, and nothing
-        can fail. ALWAYS: nobody knows."""
-        if self.sessions or self.slices.empty is not None or self.watermark == ALWAYS:
+        can fail. ALWAYS: nobody knows, or it was not looked at, since a window ends in every `step` of the watermark.
+        """
+        if self.watermark == ALWAYS or step >= self.slices.windows.shortest:
+            return ALWAYS
+        if self.sessions or self.slices.empty is not None:
             return ALWAYS
         return self.slices.windows.next_end(self.watermark)
 
@@ -92,7 +97,7 @@ class PartialLane:
         return tuple(sorted(both, key=lambda q: q.number))
 
     def add(self, rows: Rows) -> None:
-        """Take rows that are not late."""
+        """Take rows none of which is behind the watermark."""
         if not len(rows):
             return
         lo, hi = rows.bounds()
@@ -110,22 +115,46 @@ class PartialLane:
         elif placed is not None:
             self.slices.take(lift_slices(rows, placed, self.aggs, self.keys, dense=self.slices.dense))
 
+    def take(self, batch: Arriving) -> Taken:
+        """Take a batch with rows behind the watermark, and give what its watermark makes due."""
+        self.last_time = max(self.last_time, batch.rows.bounds()[1])
+        self.keys = max(self.keys, batch.rows.slots_below())
+        n = len(batch.at)
+        out = Taken([], np.zeros(n, bool), np.zeros(n, bool))
+        parts = []
+        if self.slices:
+            side = SlicesBehind(self.slices, self.lateness, self.revisions)
+            parts.append(side.take(batch, self.keys, self.watermark))
+        if self.sessions:
+            parts.append(SessionsBehind(self.sessions, self.lateness, self.revisions).take(batch, self.keys))
+        for part in parts:
+            out.results += part.results
+            out.taken |= part.taken
+            out.corrected |= part.corrected
+            out.missed |= part.missed
+        self.watermark = max(self.watermark, batch.watermark)
+        self._forget()
+        return out
+
     def advance(self, watermark: int) -> Results:
         """Event time has reached `watermark`: everything now due."""
         if watermark <= self.watermark:
             return no_results(self.aggs)
         before, self.watermark = self.watermark, watermark
-        parts = []
-        progress = self._progress()
-        if self.slices:
-            parts.append(self.slices.due(before, watermark))
-            self.slices.purge_now_and_then(progress)
+        parts = [self.slices.due(before, watermark)] if self.slices else []
         if self.sessions:
             parts.append(self.sessions.due(watermark, keep=self.lateness is not None))
-            if self.lateness is not None:
-                self.sessions.purge(progress)
-        self.revisions.forget_before(progress)
+        self._forget()
         return join(parts, self.aggs)
+
+    def _forget(self) -> None:
+        """Event time has moved on: forget what no row can change any more."""
+        progress = self._progress()
+        if self.slices:
+            self.slices.purge_now_and_then(progress)
+        if self.sessions and self.lateness is not None:
+            self.sessions.purge(progress)
+        self.revisions.forget_before(progress)
 
     def finish(self) -> Results:
         """End of stream: everything that the end makes due."""
@@ -136,30 +165,6 @@ class PartialLane:
     def _progress(self) -> int:
         """No row below this can come any more."""
         return max(self.watermark - (self.lateness or 0), ALWAYS + 1) if self.watermark > ALWAYS else ALWAYS
-
-    def correct(self, row: Rows, watermark: int) -> Results:
-        """One late row within the allowed lateness: corrections to results already given."""
-        slot = 0 if row.slots is None else int(row.slots[0])
-        time = int(row.times[0])
-        upto = min(watermark, self.watermark)
-        if self.slices:
-            spans, given = self.slices.given_with(slot, time, upto)
-        touched = self.sessions.touched(slot, row) if self.sessions else []
-        self.add(row)
-        parts = []
-        if self.slices:
-            there, values = self.slices.answer_one(slot, spans)
-            found = []
-            for i in there.tolist():
-                number, start, end = int(spans.number[i]), int(spans.start[i]), int(spans.end[i])
-                revision = self.revisions.next((number, slot, start, end), given=bool(given[i]))
-                found.append((number, start, end, revision))
-            parts.append(corrections(slot, found, 0, values))
-            if self.slices.empty is not None:
-                parts.append(self.slices.empty.begin_earlier(slot, spans, upto))
-        if self.sessions:
-            parts.append(self.sessions.correct(slot, time, upto, touched, self.revisions))
-        return join(parts, self.aggs)
 
     def next_due(self, watermark: int) -> int:
         """No result can be due before the watermark reaches this (ALWAYS if any row may make one due)."""

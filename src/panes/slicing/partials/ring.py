@@ -81,6 +81,7 @@ class Ring:
         rows = rows[(rows - base) & (self._rows - 1) < n]
         if len(rows):
             self._keep_rows(rows)
+            self._journal.keep(self._blank, rows)
 
     def _keep_rows(self, rows: Array) -> None:
         for matrix in (self.present, *(f for fields in self.fields for f in fields)):
@@ -147,8 +148,7 @@ class Ring:
                 matrix[target] = matrix[source]
         self._n = total
         rows = self.row(fresh)
-        self._keep_dropped(rows)
-        self._journal.keep(self._blank, rows)
+        self._keep_dropped(rows)  # of rows that were no slice's nobody looks at what they hold
         self._blank[rows] = True
         if self.tree:
             self.touch(np.arange(first, total))

@@ -14,7 +14,7 @@ from panes.slicing.lane import Agg, Query, Results, Rows
 from panes.slicing.partials.lane_results import corrections, join, no_results
 from panes.slicing.partials.lifting import Atoms
 from panes.slicing.partials.revisions import Revisions
-from panes.slicing.partials.session_store import GIVEN, SessionStore
+from panes.slicing.partials.session_store import GIVEN, Pieces, SessionStore
 from panes.state.journal import Journal, Replaced
 from panes.windows.base import ALWAYS, NEVER
 from panes.windows.session import SessionScan
@@ -89,9 +89,20 @@ class SessionSide:
     def _gap_columns(self) -> list[str]:
         return list(dict.fromkeys(r.window.gap_column for r in self.running if r.window.gap_column is not None))
 
-    def take(self, atoms: Atoms) -> None:
+    def ends(self, rows: Rows) -> list[Array]:
+        """Per query, until when another row would join each row."""
+        deadlines, columns = self.deadlines(rows), self._gap_columns()
+        return [
+            _plus(rows.times, s.window.gap)
+            if s.window.gap_column is None
+            else deadlines[columns.index(s.window.gap_column) - len(columns)]
+            for s in self.running
+        ]
+
+    def take(self, atoms: Atoms, only: SessionQuery | None = None) -> None:
+        """Take atoms into the sessions of all queries, or of one."""
         columns = self._gap_columns()
-        for session in self.running:
+        for session in self.running if only is None else [only]:
             if session.window.gap_column is None:
                 end = _plus(atoms.last, session.window.gap)
             else:
@@ -100,18 +111,29 @@ class SessionSide:
 
     def due(self, watermark: int, *, keep: bool) -> Results:
         """Sessions that ended before the watermark. `keep`: late rows may still join them."""
-        parts = []
-        for session in self.running:
-            store = session.store
-            ids = store.due(watermark)
-            if not len(ids):
-                continue
-            parts.append(self._results(session, ids[store.first[ids] > session.clean_after]))
-            if keep:
-                store.mark(ids, GIVEN)
-            else:
-                store.drop(ids)
-        return join(parts, self.aggs)
+        return join([self.due_of(session, watermark, keep=keep) for session in self.running], self.aggs)
+
+    def due_of(self, session: SessionQuery, watermark: int, *, keep: bool) -> Results:
+        """The same, of one query."""
+        store = session.store
+        ids = store.due(watermark)
+        if not len(ids):
+            return no_results(self.aggs)
+        results = self._results(session, ids[store.first[ids] > session.clean_after])
+        if keep:
+            store.mark(ids, GIVEN)
+        else:
+            store.drop(ids)
+        return results
+
+    def results_of(self, session: SessionQuery, pieces: Pieces) -> Results:
+        """Sessions that have ended and were never kept."""
+        pieces = pieces.take(np.flatnonzero(pieces.first > session.clean_after))
+        if not len(pieces):
+            return no_results(self.aggs)
+        number = np.full(len(pieces), session.query.number, np.int64)
+        values = tuple(a.bound.lower(c) for a, c in zip(self.aggs, pieces.cells))
+        return Results(number, pieces.slots, pieces.first, pieces.end, values)
 
     def finish(self) -> Results:
         """End of stream: all sessions that are still open."""
@@ -130,9 +152,12 @@ class SessionSide:
     def purge(self, progress: int) -> None:
         """Forget given sessions that no row from `progress` on can join."""
         for session in self.running:
-            ids = session.store.settled(progress)
-            if len(ids):
-                session.store.drop(ids)
+            self.purge_of(session, progress)
+
+    def purge_of(self, session: SessionQuery, progress: int) -> None:
+        ids = session.store.settled(progress)
+        if len(ids):
+            session.store.drop(ids)
 
     def next_due(self, watermark: int) -> int:
         """No session is due before the watermark reaches this, also of rows still to come."""
@@ -143,52 +168,40 @@ class SessionSide:
             found = min(found, watermark + int(gap) + 1)
         return found
 
-    def touched(self, slot: int, row: Rows) -> list[list[tuple[int, int, bool]]]:
-        """Per query the sessions (first, end, given) that a row of this key is going to join."""
-        deadlines = self.deadlines(row)
-        columns = self._gap_columns()
-        time = int(row.times[0])
-        found = []
-        for session in self.running:
-            if session.window.gap_column is None:
-                end = int(_plus(row.times, session.window.gap)[0])
-            else:
-                end = int(deadlines[columns.index(session.window.gap_column) - len(columns), 0])
-            store = session.store
-            ids = store.touching(slot, time, end).tolist()
-            found.append([(int(store.first[i]), int(store.end[i]), store.state[i] == GIVEN) for i in ids])
-        return found
+    def touched(self, session: SessionQuery, slot: int, time: int, end: int) -> list[tuple[int, int, bool]]:
+        """The sessions (first, end, given) that a row of this key is going to join."""
+        store = session.store
+        ids = store.touching(slot, time, end).tolist()
+        return [(int(store.first[i]), int(store.end[i]), bool(store.state[i] == GIVEN)) for i in ids]
 
     def correct(
         self,
+        session: SessionQuery,
         slot: int,
         time: int,
         watermark: int,
-        before: list[list[tuple[int, int, bool]]],
+        before: list[tuple[int, int, bool]],
         revisions: Revisions,
     ) -> Results:
-        """After a late row was taken: what it changed among sessions given already."""
-        parts = []
-        for session, held in zip(self.running, before):
-            store = session.store
-            now = store.touching(slot, time, time)
-            first, end = int(store.first[now[0]]), int(store.end[now[0]])
-            same = [h for h in held if h[:2] == (first, end) and h[2]]
-            spans, void = [], []
-            number = session.query.number
-            if end < watermark:
-                store.mark(now, GIVEN)
-                if first > session.clean_after:
-                    revision = revisions.next((number, slot, first, end), given=bool(same))
-                    spans.append((number, first, end, revision))
-            else:
-                store.reopen(now)
-            for old_first, old_end, given in held:
-                if given and (old_first, old_end) != (first, end) and old_first > session.clean_after:
-                    revision = revisions.next((number, slot, old_first, old_end), given=True)
-                    void.append((number, old_first, old_end, revision))
-            parts.append(corrections(slot, spans + void, len(void), self._values(store, now[: len(spans)])))
-        return join(parts, self.aggs)
+        """After a row behind the watermark was taken: what it changed among sessions given already."""
+        store = session.store
+        now = store.touching(slot, time, time)
+        first, end = int(store.first[now[0]]), int(store.end[now[0]])
+        same = [h for h in before if h[:2] == (first, end) and h[2]]
+        spans, void = [], []
+        number = session.query.number
+        if end < watermark:
+            store.mark(now, GIVEN)
+            if first > session.clean_after:
+                revision = revisions.next((number, slot, first, end), given=bool(same))
+                spans.append((number, first, end, revision))
+        else:
+            store.reopen(now)
+        for old_first, old_end, given in before:
+            if given and (old_first, old_end) != (first, end) and old_first > session.clean_after:
+                revision = revisions.next((number, slot, old_first, old_end), given=True)
+                void.append((number, old_first, old_end, revision))
+        return corrections(slot, spans + void, len(void), self._values(store, now[: len(spans)]))
 
 
 def _plus(times: Array, gap: Array | int) -> Array:

@@ -130,7 +130,7 @@ class SessionStore:
 
     def _joined(self, pieces: Pieces) -> Pieces:
         """Pieces in order, those that touch each other joined."""
-        order, cut, reach = _runs(pieces.slots, pieces.first, pieces.end)
+        order, cut, reach = runs(pieces.slots, pieces.first, pieces.end)
         heads = np.flatnonzero(cut)
         offsets = np.append(heads, len(cut))
         self.combines += len(cut) - len(heads)
@@ -173,7 +173,7 @@ class SessionStore:
         held = np.flatnonzero((self.state != FREE) & marked[self.slot])
         slots = np.concatenate((self.slot[held], pieces.slots))
         first = np.concatenate((self.first[held], pieces.first))
-        order, cut, reach = _runs(slots, first, np.concatenate((self.end[held], pieces.end)))
+        order, cut, reach = runs(slots, first, np.concatenate((self.end[held], pieces.end)))
         heads = np.flatnonzero(cut)
         tails = np.append(heads[1:], len(cut)) - 1
         slots, first, end = slots[order[heads]], first[order[heads]], reach[tails]
@@ -302,7 +302,7 @@ class SessionStore:
             self._floor = np.concatenate((self._floor, np.full(more, ALWAYS)))
 
 
-def _runs(slots: Array, first: Array, end: Array) -> tuple[Array, Array, Array]:
+def runs(slots: Array, first: Array, end: Array) -> tuple[Array, Array, Array]:
     """Order by slot, then time; in that order, where a session begins, and the largest end so far of each slot."""
     order = order_by(slots, first)
     slots, first = slots[order], first[order]

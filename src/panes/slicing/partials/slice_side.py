@@ -58,6 +58,7 @@ class SliceSide:
         "purged_to",
         "_purged",
         "_joined",
+        "_tails",
         "_after_purge",
         "_crowded",
         "_checked",
@@ -90,6 +91,8 @@ class SliceSide:
         self._purged: tuple[int, int | None] | None = None
         #: slices that were joined: start -> end
         self._joined: dict[int, int] = {}
+        #: others, with the start of the last one in them: by the edges of now they end with it; only if none is frozen
+        self._tails: dict[int, int] = {}
         #: how often slices that were there took more rows, and how many were joined to the one before
         self.updates = 0
         self.merges = 0
@@ -204,9 +207,10 @@ class SliceSide:
             ok[mine] = (start >= rule.start) & (end > rule.after) & ~self.edges.splits(start) & ~self.edges.splits(end)
         return spans.take(np.flatnonzero(ok))
 
-    def given_with(self, slot: int, time: int, watermark: int) -> tuple[Spans, Array]:
-        """Windows up to the watermark that a row at `time` belongs to, and whether they were given before."""
-        spans = self.admitted(self.windows.holding(time, watermark))
+    def given_with(self, slot: int, time: int, gone: int, watermark: int) -> tuple[Spans, Array]:
+        """Closed windows that can still be changed, those that end after `gone`, which a row at `time` belongs to, and
+        whether they were given before."""
+        spans = self.admitted(self.windows.holding(time, gone, watermark))
         _, hi, news = self._ranges(spans)
         given = self.store.holds(slot, news, hi)
         if self.empty is not None:
@@ -262,18 +266,36 @@ class SliceSide:
             return
         firsts = np.flatnonzero(keep)
         tails = np.append(firsts[1:], len(starts)) - 1
-        self._joined = {s: e for s, e in self._joined.items() if e > starts[0]}
-        for first, tail in zip(starts[firsts].tolist(), starts[tails].tolist()):
-            if first != tail:
-                self._joined[first] = self._end(tail)
+        self._note_joined(int(starts[0]), starts[firsts[firsts < tails]], starts[tails[firsts < tails]])
         self.store.merge(firsts)
         self.slices.keep(firsts)
         self.merges += len(starts) - len(firsts)
 
+    def _note_joined(self, lowest: int, firsts: Array, tails: Array) -> None:
+        """Slices are joined, from first to tail; where they end is asked later, if ever. All are from `lowest` on."""
+        joined = {s: e for s, e in self._joined.items() if e > lowest}
+        open_ = {s: t for s, t in self._tails.items() if s >= lowest}
+        frozen = len(self.edges.frozen[0]) > 0
+        for first, tail in zip(firsts.tolist(), tails.tolist()):
+            known = self._end(tail) if frozen else joined.get(tail)
+            if known is None:
+                open_[first] = open_.get(tail, tail)
+                joined.pop(first, None)
+            else:
+                joined[first] = known
+                open_.pop(first, None)
+        self._joined, self._tails = joined, open_
+
     def _end(self, start: int) -> int:
         """The end of the slice that starts here."""
         known = self._joined.get(start)
-        return self.edges.next_edge(start) if known is None else known
+        return self.edges.next_edge(self._tails.get(start, start)) if known is None else known
+
+    def _find_ends(self) -> None:
+        """Edges are about to change, or somebody asks where slices end."""
+        if self._tails:
+            ends = {start: self._end(start) for start in self._tails}
+            self._joined, self._tails = dict(sorted({**self._joined, **ends}.items())), {}
 
     def known_purged(self, last_time: int) -> int:
         """Rows before this were forgotten; no row came after `last_time` yet."""
@@ -285,6 +307,7 @@ class SliceSide:
 
     def odd_bounds(self) -> dict[int, int]:
         """Start and end of slices that do not end at the next edge of the windows of now."""
+        self._find_ends()
         starts, ends = self.edges.frozen
         return {**dict(zip(starts.tolist(), ends.tolist())), **self._joined}
 
@@ -342,6 +365,7 @@ class SliceSide:
             self.purge(progress)
             self._join(progress)
         self.known_purged(last_time)
+        self._find_ends()
         starts = self.slices.starts.copy()
         # The open slice ends after the last row seen, so that new edges cut whatever comes later.
         ends = np.array([min(self._end(s), last_time + 1) for s in starts.tolist()], np.int64)

@@ -54,11 +54,15 @@ class TimeWindows:
         self._rate = sum(1 / step_of(w) for w in self.windows)
         periodic = [(q.number, w) for q, w in zip(queries, self.windows) if isinstance(w, Periodic)]
         self._others = [w for w in self.windows if not isinstance(w, Periodic)]
+        self._periodic_once = [*dict.fromkeys(w for _, w in periodic)]
+        self._others_once = [*dict.fromkeys(self._others)]
         self._numbers = np.array([n for n, _ in periodic], np.int64)
         self._sizes = np.array([w.size for _, w in periodic], np.int64)
         self._slides = np.array([w.slide for _, w in periodic], np.int64)
         self._ends = np.array([w.offset + w.size for _, w in periodic], np.int64)
-        self._shortest = int(self._slides.min(initial=NEVER))
+        self._phases = sorted({(end % slide, slide) for end, slide in zip(self._ends.tolist(), self._slides.tolist())})
+        #: the shortest step of a periodic one
+        self.shortest = int(self._slides.min(initial=NEVER))
         self._asked: tuple[int, Array] | None = None
         self._next_end_from, self._next_end = NEVER, NEVER
 
@@ -87,7 +91,7 @@ class TimeWindows:
         low, high = max(lo, int(slices[0])), min(hi, int(slices[-1]) + self.reach)
         if low >= high:
             return Spans.none()
-        if not self._others and high - low <= self._shortest:
+        if not self._others and high - low <= self.shortest:
             return self._due_soon(low, high)
         if (high - low) * self._rate <= 4 * len(slices) + _CARELESS:
             return Spans(*self._set.ending(low, high))
@@ -113,11 +117,30 @@ class TimeWindows:
         """About how many windows `all_ending` would list."""
         return (hi - lo) * self._rate
 
-    def holding(self, time: int, latest: int) -> Spans:
-        """Windows with start <= time < end <= latest."""
+    def holding(self, time: int, after: int, latest: int) -> Spans:
+        """Windows with start <= time < end and after < end <= latest."""
         high = latest if self.fresh else min(latest, time + self.reach)
-        found = self.all_ending(time, high)
+        found = self.all_ending(max(time, after), high)
         return found.take(np.flatnonzero(found.start <= time))
+
+    def closed_ends(self, since: int, upto: Array) -> Array:
+        """For each time in `upto` the last end of a window in (since, upto], or something after it; ALWAYS: none."""
+        found = np.full(len(upto), ALWAYS)
+        for end, slide in self._phases:
+            np.maximum(found, upto - (upto - end) % slide, out=found)
+        latest = max(int(upto.max()), since)
+        for window in self._others:
+            if (latest - since) / step_of(window) > _CARELESS:
+                return upto  # too many to list
+            ends = np.unique(window.ending(since, latest)[1])
+            at = ends.searchsorted(upto, side="right")
+            np.maximum(found, np.append(ALWAYS, ends)[at], out=found)
+        return np.where(found > since, found, ALWAYS)
+
+    def ends_over(self, times: Array) -> list[tuple[int, Array, Array]]:
+        """Of each query, when the first and the last of its windows that hold each time end; NEVER and ALWAYS where
+        none does."""
+        return [(q.number, *w.ends_over(times)) for q, w in zip(self.queries, self.windows)]
 
     def news_from(self, spans: Spans) -> Array:
         """From which time on a window must hold a row to be given (its start, or that of its last step)."""
@@ -139,20 +162,17 @@ class TimeWindows:
         together = self._set.periodic_starts_holding(progress, most=16 * _CARELESS)
         if together is not None:
             found |= np.searchsorted(together, after, side="right") > np.searchsorted(together, before, side="right")
-        for window in dict.fromkeys(self.windows):
-            if isinstance(window, Periodic):
-                if together is not None:
-                    continue
-                latest = after - (after - window.offset) % window.slide
-                found |= (latest > before) & (latest + window.size > progress)
-            else:
-                # those that end at `progress` do no harm, and one that begins there must not be missed
-                starts = np.concatenate([window.containing(at)[0] for at in (progress - 1, progress)])
-                if window.fresh is not None:  # where its last step begins matters as much as where it begins
-                    ends = window.ending(progress, progress + int(window.fresh))[1]
-                    starts = np.concatenate((starts, ends - window.fresh))
-                starts = np.sort(starts)
-                found |= np.searchsorted(starts, after, side="right") > np.searchsorted(starts, before, side="right")
+        for periodic in self._periodic_once if together is None else ():
+            latest = after - (after - periodic.offset) % periodic.slide
+            found |= (latest > before) & (latest + periodic.size > progress)
+        for window in self._others_once:
+            # those that end at `progress` do no harm, and one that begins there must not be missed
+            starts = np.concatenate([window.containing(at)[0] for at in (progress - 1, progress)])
+            if window.fresh is not None:  # where its last step begins matters as much as where it begins
+                ends = window.ending(progress, progress + int(window.fresh))[1]
+                starts = np.concatenate((starts, ends - window.fresh))
+            starts = np.sort(starts)
+            found |= np.searchsorted(starts, after, side="right") > np.searchsorted(starts, before, side="right")
         return found
 
     def next_end(self, progress: int) -> int:

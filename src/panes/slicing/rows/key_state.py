@@ -178,9 +178,15 @@ class KeyState:
         return needed
 
     def note_purged(self, slots: Array, times: Array, stops: Array) -> None:
+        """Slices with these last times and stops are gone, one after the other by key."""
+        first = np.zeros(1, np.int64)
+        if slots[0] != slots[-1]:
+            first = np.append(first, (slots[1:] != slots[:-1]).nonzero()[0] + 1)
+        slots = slots[first]
         for column, values in ((self.purged_time, times), (self.purged_pos, stops)):
-            self.journal.keep(column, slots)
-            np.maximum.at(column, slots, values)
+            was = column[slots]
+            self.journal.saw(column, slots, was)
+            column[slots] = np.maximum(was, np.maximum.reduceat(values, first))
 
     def admits(self, number: Array, slot: Array, start: Array) -> Array:
         """Whether a window is one that its query gives: all, or for a query added late those from a start on."""

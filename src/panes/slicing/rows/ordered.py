@@ -210,14 +210,14 @@ class OrderedSlicer:
         needed = self.driven.needed_at_end(self.keys)
         if needed is None:
             return
-        place, _ = spread(
-            runs.offsets[:-1] + np.clip(needed[runs.slots] - runs.first_pos, 0, np.diff(runs.offsets)), runs.offsets[1:]
-        )
+        heads, ends = runs.offsets[:-1], runs.offsets[1:]
+        place, offsets = spread(heads + np.clip(needed[runs.slots] - runs.first_pos, 0, ends - heads), ends)
+        counts = offsets[1:] - offsets[:-1]
         chosen, each = rows.take(place), np.arange(len(place) + 1)
         dims = tuple(v[place] for v in values)
         cells = tuple(a.bound.lift(chosen.inputs(a.inputs), each) for a in self.aggs)
-        slots = runs.slots.repeat(np.diff(runs.offsets))[place]
-        new = SliceTable(slots, runs.positions()[place], np.ones(len(place), np.int64), dims, dims, cells)
+        slots, positions = runs.slots.repeat(counts), place + (runs.first_pos - heads).repeat(counts)
+        new = SliceTable(slots, positions, np.ones(len(place), np.int64), dims, dims, cells)
         coming = np.full(len(self.keys), NEVER)
         coming[runs.slots] = runs.first_pos
         old = self.rest

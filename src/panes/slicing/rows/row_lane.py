@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from panes.errors import QueryError
 from panes.slicing.lane import Agg, Query, Results, Rows
+from panes.slicing.lateness import Arriving, Corrected, Taken
 from panes.slicing.rows.due import Due
 from panes.slicing.rows.given import Given, again, diff
 from panes.slicing.rows.measures import BACK, NULL, OUT_OF_RANGE, REASONS, broken
@@ -76,8 +77,7 @@ class RowLane:
             self._journal.keep_container(entries)
         return [self, self.buffer, *(each for slicer in self.slicers() for each in slicer.begin())]
 
-    @property
-    def calm_until(self) -> int:
+    def calm_until(self, step: int) -> int:
         """As in the partial lane; here any row may complete a window."""
         return ALWAYS
 
@@ -85,8 +85,43 @@ class RowLane:
     def queries(self) -> tuple[Query, ...]:
         return self.live.queries
 
+    @property
+    def aggs(self) -> tuple[Agg, ...]:
+        return self.live.aggs
+
+    def take(self, batch: Arriving) -> Taken:
+        """Take a batch with rows behind the watermark: here rows are seen in order, so these must lie within the
+        lateness by their own time, and each is a correction at its place among the others."""
+        n = len(batch.at)
+        out = Taken([], np.zeros(n, bool), np.zeros(n, bool))
+        behind = np.zeros(len(batch.rows), bool)
+        behind[batch.at] = True
+        done = 0
+        within = np.zeros(n, bool) if self.lateness is None else batch.times >= batch.met_behind - self.lateness
+        for i in np.flatnonzero(within).tolist():
+            at, met = int(batch.at[i]), int(batch.met_behind[i])
+            out.results.append(self._on_time(batch.rows, behind, done, at, met))
+            done = at + 1
+            outcome = self.correct(batch.rows.take(np.array([at])), met)
+            out.taken[i], out.corrected[i] = outcome.taken, outcome.corrected
+            out.results.append(outcome.results)
+            if outcome.reason is not None:
+                out.reasons[i] = outcome.reason
+        out.results.append(self._on_time(batch.rows, behind, done, len(batch.rows), batch.watermark))
+        for query in self.queries:
+            out.miss(query.number, n - int(np.count_nonzero(out.taken)))
+        if not self.queries:  # all windows were removed: rows are only counted, for windows that may come
+            out.taken[:] = out.corrected[:] = False
+        return out
+
+    def _on_time(self, rows: Rows, behind: Array, begin: int, end: int, watermark: int) -> Results:
+        chosen = begin + np.flatnonzero(~behind[begin:end])
+        if len(chosen):
+            self.add(rows.take(chosen))
+        return self.advance(max(watermark, self.live.watermark))
+
     def add(self, rows: Rows) -> None:
-        """Take rows that are not late."""
+        """Take rows none of which is behind the watermark."""
         if len(rows):
             self.last_time = max(self.last_time, rows.bounds()[1])
             self.buffer.add(rows if self.numbered else replace(rows, seq=_NO_NUMBERS))
@@ -132,15 +167,16 @@ class RowLane:
             self.given.settle(self.base.take(rows.take(slice(count), in_order=True), results=False).due)
         self.given.settle(self.base.advance(horizon, results=False).due)
 
-    def correct(self, row: Rows, watermark: int) -> Results:
-        """One late row within the allowed lateness: corrections to results already given."""
+    def correct(self, row: Rows, watermark: int) -> Corrected:
+        """One row behind the watermark, within the lateness: corrections to results already given."""
         slot = 0 if row.slots is None else int(row.slots[0])
         mine = np.array([slot])
         rows = in_time_order([*(_of_slot(r, slot) for r in self.log), row])
         at = int(np.flatnonzero(rows.seq == row.seq[0])[0])
         part = self.base.select(mine)
-        if self._breaks_measure(rows, at, part):
-            return first_results([])
+        reason = self._broken_measure(rows, at, part)
+        if reason is not None:
+            return Corrected(first_results([]), False, False, reason)
         first = int(part.keys.rows_seen[0])
         shifted = self._shifted(slot, rows, at, first)
         if shifted is None:
@@ -155,7 +191,7 @@ class RowLane:
             results = shifted
         self.last_time = max(self.last_time, int(row.times[0]))
         self.log.append(row)
-        return results
+        return Corrected(results, True, True)
 
     def _shifted(self, slot: int, rows: Rows, at: int, first: int) -> Results | None:
         """The correction where slices need only pass rows on to each other; None if the key must be replayed."""
@@ -171,8 +207,8 @@ class RowLane:
         self.moves += moves
         return again(self.given, slot, found)
 
-    def _breaks_measure(self, rows: Rows, at: int, part: OrderedSlicer) -> bool:
-        """Whether the row `at` is turned away; of several reasons, one per measure, the first of `REASONS` counts."""
+    def _broken_measure(self, rows: Rows, at: int, part: OrderedSlicer) -> str | None:
+        """Why the row `at` is turned away, if it is; of several reasons, one per measure, the first of `REASONS`."""
         found = set()
         for d, name in enumerate(self.live.dimensions, start=1):
             if name not in self.live.columns:
@@ -189,8 +225,7 @@ class RowLane:
                 found.add(OUT_OF_RANGE)
             elif not before <= value <= after:
                 found.add(BACK)
-        self.rejected += [(rows.seq[at : at + 1], reason) for reason in REASONS if reason in found][:1]
-        return bool(found)
+        return next((reason for reason in REASONS if reason in found), None)
 
     def finish(self) -> Results:
         """End of stream: everything that the end makes due."""

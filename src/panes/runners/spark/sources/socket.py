@@ -163,7 +163,7 @@ class Receiver:
             table = pa.concat_tables([table, pa.Table.from_arrays(nulls, schema=table.schema)])
             with (self._folder / "unreadable.txt").open("a", encoding="utf-8") as out:
                 out.writelines(f"{reason}\n" for reason in rejects.reasons)
-            rejects.count, rejects.reasons = 0, []
+            rejects.clear()
         if not table.num_rows:
             return
         end = self._rows + table.num_rows

@@ -69,7 +69,9 @@ def record(replay: Replay, folder: Path) -> None:
         np.save(folder / "times.npy", np.concatenate(times))
     (folder / "tape.json").write_text(json.dumps({"ends": ends}))
     if rejects.count:
-        warnings.warn(f"{replay}: {rejects.count} lines can't be read; the first: {rejects.reasons[0]}", stacklevel=4)
+        warnings.warn(
+            f"{replay}: {rejects.count} lines can't be read, for instance: {rejects.reasons[0]}", stacklevel=4
+        )
 
 
 class ReplaySource(DataSource):

@@ -31,12 +31,26 @@ class Job:
     inside: bool = False
     #: a column that gives rows of the same time their order
     sequence: str | None = None
+    #: of what a micro-batch gives, only the newest revision of each identity
+    latest: bool = False
     #: frames by the name of the strategy that was tried: trying is building, and needs doing once
     built: dict[str, DataFrame] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def streaming(self) -> bool:
         return bool(self.frame.isStreaming)
+
+    @property
+    def clocked(self) -> bool:
+        """Whether the clock moves the watermark, when no rows come, of a stream."""
+        alone = not (self.marked or self.passed or self.inside)
+        return self.streaming and alone and self.plan.stream.silence.patience is not None
+
+    @property
+    def clock_file(self) -> str | None:
+        """Where a clock for tests has the time for other processes."""
+        clock = self.plan.stream.silence.clock
+        return None if clock is None else str(clock.path)  # type: ignore[attr-defined]
 
 
 def _facts(job: Job) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from panes.errors import QueryError
 from panes.plan.query import QueryPlan, StreamPlan
+from panes.runners.spark.beats import period_of
 from panes.runners.spark.event_time import EventTime, PassedTime
 from panes.runners.spark.frame_columns import by_group, mapped
 from panes.runners.spark.group_operator import GroupQuery, PassedQuery, Runnable, reach, take, used_columns
@@ -58,7 +59,9 @@ def _query(job: Job) -> GroupQuery:
         return PassedQuery(job.plan, columns, job.sequence)
     # where the watermark is that of several streams, rows of one don't say how far it is
     alone = job.streaming and not (job.marked or job.inside)
-    return GroupQuery(job.plan, columns, job.sequence, EventTime.of(job.plan.stream) if alone else None)
+    early = EventTime.of(job.plan.stream) if alone else None
+    clock = job.plan.stream if alone and job.clocked else None
+    return GroupQuery(job.plan, columns, job.sequence, early, job.latest, clock)
 
 
 def needed(job: Job, query: GroupQuery) -> list[str]:
@@ -69,10 +72,13 @@ def needed(job: Job, query: GroupQuery) -> list[str]:
 
 
 def _streaming(job: Job) -> DataFrame:
+    from panes.runners.spark.sources.beats import beats
+
     query, stream = _query(job), job.plan.stream
     time = EventTime.of(stream)
     groups = stream_groups(job.plan, job.key_groups)
-    packer = Packer(stream, query.columns, groups, None if job.passed else time)
+    pulses = query.clock is not None and stream.silence.idle is not None
+    packer = Packer(stream, query.columns, groups, None if job.passed else time, pulses=pulses)
     packed = mapped(job.frame, needed(job, query), packer, PACKED)
     if job.passed:
         time = PassedTime(**asdict(time), lag=int(stream.watermark or 0))
@@ -80,6 +86,9 @@ def _streaming(job: Job) -> DataFrame:
         packed = time.mark(packed, PACKED_TIME)
     # the watermark is kept by Spark from here on; with its column Spark would drop what it takes for late
     packed = packed.drop(PACKED_TIME)
+    if query.clock is not None:
+        labels = group_labels(groups)[: packer.used_groups]
+        packed = packed.union(beats(job.frame.sparkSession, labels, period_of(stream.silence), job.clock_file))
     initial = _initial_state(job, query, groups)
     return in_groups(packed, query, time, groups, late=job.late, initial=initial, inside=job.inside)
 

@@ -47,7 +47,7 @@ def _static(job: Job) -> DataFrame:
 
 
 def _cost(job: Job) -> float:
-    """Time relative to the key-group operator. On streams lateness differs, so it must be asked for."""
+    """Time relative to the key-group operator. On streams windows close later, so it must be asked for."""
     if job.streaming:
         return math.inf
     slices, query = Slices.of(job.plan), NativeQuery(job)
@@ -74,10 +74,9 @@ NATIVE = Strategy(
         "than half the cost of a row"
     ),
     limits=(
-        "no late rows, lateness or snapshots; on a stream a row behind the watermark still counts in windows that "
-        "are open, windows are given up to a slice later, rows before 1970 are left out, and edges may come in 32 "
-        "different rhythms at most; averages and the like may differ in the last digit, since Spark adds in another "
-        "order"
+        "no late rows, lateness or snapshots; on a stream windows close as Spark's own do, up to a micro-batch and a "
+        "slice later than with key groups, rows before 1970 are left out, and edges may come in 32 different rhythms "
+        "at most; averages and the like may differ in the last digit, since Spark adds in another order"
     ),
     refuses=lambda job: refusal("native", _build, job),
     cost=_cost,

@@ -1,9 +1,10 @@
-"""The one idea of "now" that time policies share: a clock that tells the time and calls back when a moment comes.
+"""The one idea of "now": a clock that tells the time, calls back when a moment comes, and lets a run wait for it.
 
 Time is an int in microseconds. In flow moments and callbacks (`call_at`); out flow the callbacks, each once, in order
 of their moments. `SystemClock` is the wall clock with one thread of its own; `FakeClock` stands still until it is told
 to advance, so tests never sleep, and rows that carry their time drive it (`advance_to(time of the row)` before each
-row), so that time policies over recorded data give the same results on every run.
+row), so that time policies over recorded data give the same results on every run. Time policies of containers, arrival
+times, and streams that go quiet (`idle`, `timeout`) all look at such a clock.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Protocol
 
 from panes.errors import QueryError
 
+#: Seconds that whoever waits waits in one go: a Ctrl-C just before a wait begins does not end it.
+HEARING = 1.0
 #: A callback that goes wrong must not stop the clock for all others: it is reported here.
 log = logging.getLogger("panes.clock")
 
@@ -52,6 +56,9 @@ class Clock(Protocol):
     def call_at(self, when: int, fn: Callable[[], None]) -> Timer:
         """Call `fn` once, as soon as the time is `when` or later."""
 
+    def wait(self, changed: threading.Condition, until: int | None) -> None:
+        """Wait until `changed`, which the caller holds, is notified or the time is `until`; perhaps not so long."""
+
 
 class FakeClock:
     """A clock that moves only when it is told to.
@@ -69,6 +76,7 @@ class FakeClock:
         self._order = 0
         self._waiting: list[Timer] = []
         self._running = False
+        self._waiters: list[threading.Condition] = []
 
     def now(self) -> int:
         return self._now
@@ -106,6 +114,19 @@ class FakeClock:
         finally:
             self._running = False
         self._now = max(self._now, moment)
+        if self._waiters:
+            for changed in tuple(self._waiters):
+                with changed:
+                    changed.notify_all()
+
+    def wait(self, changed: threading.Condition, until: int | None) -> None:
+        """Wait until `changed`, which the caller holds, is notified, or another thread advances to `until`."""
+        self._waiters.append(changed)  # first: whoever advances from here on notifies
+        try:
+            if until is None or self._now < until:
+                changed.wait(HEARING)
+        finally:
+            self._waiters.remove(changed)
 
     def spend(self, us: int) -> None:
         """What a callback calls to take `us` microseconds; nothing else is called meanwhile."""
@@ -140,6 +161,11 @@ class SystemClock:
                 self._changed.notify()
         return timer
 
+    def wait(self, changed: threading.Condition, until: int | None) -> None:
+        left = HEARING if until is None else min((until - self.now()) / 1e6, HEARING)
+        if left > 0:
+            changed.wait(left)
+
     def _run(self) -> None:
         while True:
             fn = self._next_due()
@@ -163,3 +189,14 @@ class SystemClock:
             timer = heapq.heappop(self._waiting)
             fn, timer.fn = timer.fn, None
             return fn
+
+
+@lru_cache(maxsize=1)
+def wall_clock() -> SystemClock:
+    """The clock of all that are given none: one thread for all of them."""
+    return SystemClock()
+
+
+def is_clock(given: object) -> bool:
+    """Whether it can be waited on; a function that gives times can't."""
+    return all(callable(getattr(given, name, None)) for name in ("now", "call_at", "wait"))

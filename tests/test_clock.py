@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
+from panes.clock import FakeClock, SystemClock
 from panes.errors import QueryError
-from panes.policies.clock import FakeClock, SystemClock
 
 
 def test_callbacks_run_in_order_and_see_their_moment() -> None:
