@@ -103,11 +103,7 @@ class Compiled(Running):
 
         base, follows = 0, _NOTHING
         if self.keeps:
-            # rows of one key, as many streams have them, need no list of owners
-            if len(rows.slots) == 1:
-                base = self._keep(ticks, _NO_COLUMNS, int(rows.slots[0]), int(rows.first_pos[0]))
-            else:
-                base = self._keep(ticks, _NO_COLUMNS, rows.slots.repeat(np.diff(rows.offsets)), rows.positions())
+            base = self._keep_by_key(rows, ticks, _NO_COLUMNS)
             ticks, follows = self.arena.ticks, self.arena.follows
         run: Any = simple_kernels.run_pair
         out = run(
@@ -124,7 +120,7 @@ class Compiled(Running):
 
         own, base, follows = self.own, 0, _NOTHING
         if self.keeps:
-            base = self._keep(ticks, cols, rows.slots.repeat(np.diff(rows.offsets)), rows.positions())
+            base = self._keep_by_key(rows, ticks, cols)
             ticks, cols, follows = self.arena.ticks, self.arena.cols, self.arena.follows
         none_held = rows.offsets[:-1][empty]
         fired, fakes = look(own, rows.slots, rows.offsets, self.states, self.floats, ticks, cols, base, empty=none_held)
@@ -175,6 +171,11 @@ class Compiled(Running):
             self.centre.by_clock, self.states, ticks, cols, follows, slots, positions, owner, base, c_fired,
             *c_fakes.columns(), fired, *fakes.columns(), self._out, meta, specs.MOST_FAKES, *self._stacks,
         )  # fmt: skip
+
+    def _keep_by_key(self, rows: KeyRuns, ticks: Array, cols: Array) -> int:
+        if len(rows.slots) == 1:  # as many streams have it: no list of owners is needed
+            return self._keep(ticks, cols, int(rows.slots[0]), int(rows.first_pos[0]))
+        return self._keep(ticks, cols, rows.slots.repeat(np.diff(rows.offsets)), rows.positions())
 
     def _keep(self, ticks: Array, cols: Array, owner: Array | int, positions: Array | int) -> int:
         """Rows go to the arena; the place of the first."""
