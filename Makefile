@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types pytest demo bench bench-spark bench-against fuzz fuzz-cql fuzz-policies fuzz-errors fuzz-spark docs clean java chaos
+.PHONY: help setup test lint types pytest demo bench bench-spark bench-against fuzz fuzz-cql fuzz-policies fuzz-errors fuzz-spark fuzz-late docs clean java chaos
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -11,6 +11,7 @@ STAMP := $(VENV)/.setup-stamp
 JOBS ?= 2
 BUDGET ?= 600
 PROGRAMS ?= 2000
+STREAMS ?= 300
 ARGS ?=
 # The revision that `make bench-against` compares this tree with.
 REV ?= HEAD
@@ -95,6 +96,9 @@ fuzz-errors: setup ## raise errors at random lines of calls for BUDGET=600 secon
 
 fuzz-spark: setup ## compare PROGRAMS=2000 random programs on Spark with the embedded runner (SEED=n to repeat a run)
 	$(BIN)/python -m tests.fuzz_spark --programs $(PROGRAMS) $(if $(SEED),--seed $(SEED))
+
+fuzz-late: setup ## compare STREAMS=300 random streams with late rows with Spark's own windows (SEED=n to repeat a run)
+	$(BIN)/python -m tests.spark_oracle --streams $(STREAMS) $(if $(SEED),--seed $(SEED))
 
 chaos: setup ## kill a stream on Spark in mid-batch for BUDGET=600 seconds, compare what it wrote (KILLS=n, SEED=n)
 	$(BIN)/python -m tests.chaos $(if $(KILLS),--kills $(KILLS),--budget $(BUDGET)) $(if $(SEED),--seed $(SEED))
