@@ -59,10 +59,10 @@ def time_of(feed: Feed, windows: tuple[WindowClause, ...]) -> str | None:
     return next((name for name in wanted if feed.type(name) in (*WHOLE, "datetime")), None)
 
 
-def punctual(
+def timed(
     feed: Feed, windows: tuple[WindowClause, ...], scopes: list[Scope], time: str | None, clock: list[int] | None
 ) -> list[Row]:
-    """Rows that are neither late nor without a time, in event order."""
+    """Rows that have a time, in event order, each with the watermark that it met."""
     kept = []
     reached = -INFINITY
     delay = feed.delay if feed.delay is not None and (feed.time is None or time in feed.times) else None
@@ -72,9 +72,9 @@ def punctual(
             now = clock[scope["#number"]] if clock is not None else 0
         else:
             now = ticks_of(scope[time])
-        if now is None or now < reached:
+        if now is None:
             continue
-        kept.append(Row(seq, now, scope))
+        kept.append(Row(seq, now, scope, reached))
         reached = max(reached, now - wait)
     return sorted(kept, key=lambda r: (r.time, r.seq))
 

@@ -12,7 +12,7 @@ from typing import Any
 from panes.cql import tree
 from panes.cql.tree import Entry, Join, Merge, Name, Select, StreamRef, SubqueryRef, WindowClause
 from tests.cql_fuzz.evaluate import Scope, known_by, ticks_of, value_of
-from tests.cql_fuzz.feeds import Answer, Feed, advanced, punctual, time_of
+from tests.cql_fuzz.feeds import Answer, Feed, advanced, time_of, timed
 from tests.cql_fuzz.oracle_names import (
     as_datetime,
     as_declared,
@@ -34,6 +34,7 @@ from tests.cql_fuzz.oracle_names import (
 from tests.cql_fuzz.oracle_windows import GAP, columns_that_advance, computed, kind_of, modelled, spec_of, ticks
 from tests.cql_fuzz.terms import Term
 from tests.oracle.aggregates import order
+from tests.oracle.oracle import IN_ORDER, ROW_BY_ROW
 from tests.oracle.windows import INFINITY, Row, due_windows, ticking
 
 #: kinds of windows that have an end, by which their results are in order
@@ -167,6 +168,11 @@ class World:
             label = window.label.text if window.label is not None else f"w{place + 1}" if place else "window"
             alike = tuple(w for w in windows if w.where == window.where)
             per_key = self._per_key(query, feed, alike, inside, time)
+            spec = modelled(window, spec_of(window, time, feed.whole(time)), query.model)
+            if spec[0] in (*ROW_BY_ROW, *IN_ORDER):  # rows are seen in order: none behind the watermark
+                specs = [spec_of(w, time, feed.whole(time)) for w in alike]
+                advancing = set().union(*(columns_that_advance(s) for s in specs))
+                per_key = [advanced([r for r in rows if r.time >= r.after], advancing) for rows in per_key]
             last = max((r.time for rows in per_key for r in rows), default=0)
             for rows in per_key:
                 found += self._of_key(query, entries, feed, window, time, rows, label, last)
@@ -187,8 +193,8 @@ class World:
     def _per_key(
         self, query: Select, feed: Feed, windows: tuple[WindowClause, ...], scopes: list[Scope], time: str | None
     ) -> list[list[Row]]:
-        """The rows that windows see, in event order, apart by GROUP BY; late ones are left out."""
-        kept = punctual(feed, windows, scopes, time, self.ticks)
+        """The rows that have a time, in event order, apart by GROUP BY."""
+        kept = timed(feed, windows, scopes, time, self.ticks)
         gaps = [w for w in windows if isinstance(w.gap, Term)]
         kept = [r for r in kept if all((computed(w, r.data)[GAP] or 0) >= 0 for w in gaps)]
         kept = [r for r in kept if all(computed(w, r.data)[GAP] is not None for w in gaps)]
@@ -198,8 +204,7 @@ class World:
         groups: dict[Any, list[Row]] = {tuple(known_by(value_of(k, s)) for k in keys): [] for s in met}
         for row in kept:
             groups[tuple(known_by(value_of(k, row.data)) for k in keys)].append(row)
-        advancing = set().union(*(columns_that_advance(spec_of(w, time, feed.whole(time))) for w in windows))
-        return [advanced(rows, advancing) for rows in groups.values()]
+        return list(groups.values())
 
     def _of_key(
         self,
@@ -214,7 +219,7 @@ class World:
     ) -> list[Found]:
         """`last`: the time of the last row of any key."""
         whole = feed.whole(time)
-        seen = [Row(r.seq, r.time, {**r.data, **computed(window, r.data)}) for r in rows]
+        seen = [r._replace(data={**r.data, **computed(window, r.data)}) for r in rows]
         found = []
         spec = modelled(window, spec_of(window, time, whole), query.model)
         if spec[0] == "ticking":  # those on a column have nothing by which to tell one from the next

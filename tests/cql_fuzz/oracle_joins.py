@@ -7,7 +7,7 @@ from typing import Any
 
 from panes.cql.tree import Entry, Join, Select
 from tests.cql_fuzz.evaluate import Scope, known_by, value_of
-from tests.cql_fuzz.feeds import Answer, Feed, punctual, time_of
+from tests.cql_fuzz.feeds import Answer, Feed, time_of, timed
 from tests.cql_fuzz.oracle import World, computed_rows
 from tests.cql_fuzz.oracle_names import (
     as_datetime,
@@ -73,7 +73,7 @@ class Side:
         kept = [s for s in scopes if window.where is None or value_of(window.where, s) is True]
         self.alias = (reference.alias or reference.name).text.lower()
         self.time = time_of(self.feed, clauses)
-        rows = punctual(self.feed, clauses, kept, self.time, world.ticks)
+        rows = timed(self.feed, clauses, kept, self.time, world.ticks)
         due = due_windows(spec_of(replace(window, where=None), self.time, self.feed.whole(self.time)), rows, INFINITY)
         self.windows = {bounds[:2]: [r.data for r in held] for bounds, held in due.items()}
         empty = scopes[0] if scopes else _scope(self.feed, self.alias)

@@ -367,14 +367,14 @@ class Sessions:
 
 
 def session(rows: Rows, watermark: float, gap: int) -> Found:
-    """Sessions of rows none of which came too late."""
     return session_by(rows, watermark, lambda r: gap)
 
 
 def session_by(rows: Rows, watermark: float, gap: str | Callable[[Row], int]) -> Found:
+    """Sessions of rows as they came; sessions that end before `after` are closed for good when a row comes."""
     held = Sessions()
-    for r in rows:
-        held.take(r, r.data[gap] if isinstance(gap, str) else gap(r), 0, -INFINITY)
+    for r in sorted(rows, key=lambda r: r.seq):
+        held.take(r, r.data[gap] if isinstance(gap, str) else gap(r), 0, r.after)
     return held.due(watermark)
 
 

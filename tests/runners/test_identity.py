@@ -151,7 +151,7 @@ def test_joins_are_stored_window_by_window() -> None:
         query = pn.join(*sides, window={"visit": pn.session(3), "ten": pn.tumbling(10)}, how="left", on="l.v = r.v")
         assert query.identity == ("k", "window", *TIME)
         stored = Stored(query)
-        for given in query._start(None).results():
+        for given in query._start(None).results(promptly=False):
             stored.take(given.latest().to_arrow())
         assert alike(stored.table()) == alike(query.latest().rows())
 

@@ -19,6 +19,7 @@ from panes.aggregates.base import Column
 from panes.aggregates.columns import column_from_arrow
 from panes.slicing.keys import KeyDirectory
 from panes.slicing.lane import Agg, Query, Results, Rows
+from panes.slicing.lateness import Arriving
 from panes.slicing.partials.partial_lane import PartialLane
 from panes.windows.base import ALWAYS, TIME, Bound
 from panes.windows.cumulate import Cumulating
@@ -147,23 +148,13 @@ class LaneRunner:
         )
 
     def rows(self, rows: list[tuple[Any, ...]]) -> list[Any]:
-        out: list[Any] = []
-        waiting: list[tuple[Any, ...]] = []
-        lateness = self.program.lateness or 0
-        for row in rows:
-            if row[1] < self.watermark - lateness:
-                continue
-            if row[1] >= self.watermark:
-                waiting.append(row)
-                continue
-            self.add(waiting)
-            waiting = []
-            out += self.shown(self.lane.correct(self.batch([row]), self.watermark))
-        self.add(waiting)
-        return out
-
-    def add(self, rows: list[tuple[Any, ...]]) -> None:
-        self.lane.add(self.batch(rows))
+        batch = self.batch(rows)
+        behind = np.flatnonzero(batch.times < self.watermark)
+        if not len(behind):
+            self.lane.add(batch)
+            return []
+        taken = self.lane.take(Arriving(batch, np.full(len(batch), self.watermark), behind, self.watermark))
+        return [each for results in taken.results for each in self.shown(results)]
 
     def batch(self, rows: list[tuple[Any, ...]]) -> Rows:
         times = np.array([r[1] for r in rows], np.int64)

@@ -80,6 +80,8 @@ def test_late_rows_count_revisions_on() -> None:
     assert runner.rows([(0, 5, 4, 0)]) == [(None, "t", 0, 10, 2, False, (7,))]
     assert runner.rows([(0, 12, 1, 0)]) == [(None, "t", 10, 20, 0, False, (1,))]
     assert runner.rows([(0, 21, 1, 0)]) == []  # its window has not ended
+    assert runner.rows([(0, 4, 1, 0)]) == [(None, "t", 0, 10, 3, False, (8,))]  # 10 + 20 is ahead of 25
+    assert runner.advance(30) == [(None, "t", 20, 30, 0, False, (1,))]
     assert runner.rows([(0, 4, 1, 0)]) == []  # too late
 
 

@@ -29,7 +29,7 @@ class Naive:
 
     def __init__(self, windows: dict[str, tuple[Any, ...]]) -> None:
         self.windows = windows
-        self.rows: list[tuple[int, int, int]] = []
+        self.rows: list[tuple[int, int, float]] = []  # key, time, and up to where windows were closed for good
         self.known: dict[tuple[Any, ...], tuple[int, int]] = {}
 
     def give(self, watermark: float) -> Counter[Any]:
@@ -59,7 +59,7 @@ class Naive:
     watermark: float = -(10.0**15)
 
     def held(self, spec: tuple[Any, ...], key: int, watermark: float) -> dict[tuple[int, int], int]:
-        rows = [Row(i, t, {}) for i, (k, t, _) in enumerate(self.rows) if k == key]
+        rows = [Row(i, t, {}, after) for i, (k, t, after) in enumerate(self.rows) if k == key]
         return {b[:2]: len(r) for b, r in due_windows(spec, rows, watermark).items()}
 
 
@@ -77,11 +77,10 @@ def test_windows_without_rows_are_given_too(block: int) -> None:
         for step in range(8):
             now += rng.choice([1, 4, 30])
             rows = [(rng.randrange(3), now - rng.randint(0, 8), 1, 0) for _ in range(rng.randint(0, 5))]
-            rows = [r for r in rows if r[1] >= runner.watermark - (lateness or 0)]
             got, want = Counter(), Counter()
             for row in rows:
                 got += Counter(runner.rows([row]))
-                naive.rows.append(row[:3])
+                naive.rows.append((*row[:2], runner.watermark - (lateness or 0)))
                 if row[1] < runner.watermark:
                     want += naive.give(runner.watermark)
             watermark = now - rng.randint(0, 10)

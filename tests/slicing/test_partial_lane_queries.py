@@ -26,7 +26,8 @@ class ChangingRunner(LaneRunner):
 
     def rows(self, rows: list[tuple[Any, ...]]) -> list[Any]:
         limit = self.watermark - (self.program.lateness or 0)
-        self.seen += [Row(len(self.seen), r[1], {"k": r[0], "v": r[2], "g": r[3]}) for r in rows if r[1] >= limit]
+        for k, time, v, g in rows:
+            self.seen.append(Row(len(self.seen), time, {"k": k, "v": v, "g": g}, limit))
         return super().rows(rows)
 
     def add_window(self, label: str, spec: Spec) -> None:

@@ -30,7 +30,7 @@ CASES = {param.id: param.values for param in cases() if "rows" in param.values[0
 
 #: Statements that static frames of Spark answer otherwise, and why.
 NOT_STATIC = dict.fromkeys(
-    ("clauses: watermark and late rows", "tried: a row before the watermark is late though its window is open"),
+    ("clauses: watermark and late rows", "tried: a window that was given takes none"),
     "a static frame has no watermark, so no row of it is late",
 )
 

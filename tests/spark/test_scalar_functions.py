@@ -91,7 +91,7 @@ REFUSED = {
     "regexp_extract(s, 'l', 1)": r"has 0 group\(s\), not 1",
     "date_trunc('nonsense', ts)": "there is no unit 'nonsense'",
     "regexp_replace(s, 'l', '$')": "need a number or sign",
-    "regexp_replace(s, 'l', 'x', 2)": "a position can't be given",
+    "regexp_replace(s, 'l', 'x', 2)": "regexp_replace takes 3 arguments",
     "ceil(d, 1)": "ceil takes 1 argument",
     "levenshtein(s, 'a', 3)": "levenshtein takes 2 arguments",
     "concat_ws(',', w)": "lists can't be joined",
