@@ -28,7 +28,7 @@ def spread(
 ) -> tuple[dict[str, Any], dict[str, pa.Table]]:
     """Part `number` of so many parts, with numbers that no other part has."""
     facts, tables = part
-    on_time = [parts * n if n < _NO_NUMBER else n for n in facts["on_time"]]
+    on_time = [[parts * n if n < _NO_NUMBER else n for n in stretch] for stretch in facts["on_time"]]
     spread = {**facts, "seq": parts * (1 + facts["seq"]), "on_time": on_time}
     return spread, {n: _spread(n, t, number, parts) for n, t in tables.items()}
 

@@ -91,7 +91,7 @@ def snapshot(op: SliceOperator, key_groups: range | None = None) -> bytes:
         "finished": op._finished,
         "counts": op._counts if first else {},
         "late": op._ledger.counts if first else {},
-        "on_time": list(op._on_time),
+        "on_time": [list(stretch) for stretch in op._on_time],
         "missed": [[number, rows] for number, rows in op._missed.items()] if first else [],
         "groups": groups.spans(),
         "pickled": any("pickled" in spec for spec in specs) or _has_pickles(op, tables),
@@ -165,10 +165,10 @@ def _check_facts(facts: Mapping[str, Any]) -> None:
     fact(facts, "counts", dict)
     for reason, count in fact(facts, "late", dict).items():
         value(count, f"rows late, {reason}", int, low=0, high=MANY)
-    on_time = fact(facts, "on_time", list)
-    demand(len(on_time) == 2, "there is no stretch of rows that windows on time were there for")
-    for number in on_time:
-        value(number, "the arrival number of a row", int, low=0)
+    for stretch in fact(facts, "on_time", list):
+        since, until = value(stretch, "the rows that windows on time were there for", list)
+        for number in (since, until):
+            value(number, "the arrival number of a row", int, low=0)
     for missed in fact(facts, "missed", list):
         number, rows = value(missed, "rows that a window missed", list)
         value(number, "the number of a window", int, low=0, high=many - 1)

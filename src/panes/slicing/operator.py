@@ -72,8 +72,8 @@ class SliceOperator:
         self._ledger = LateLedger(spec.schema, spec.keep_late, self._journal)
         #: by number of the window, how many rows it had to miss
         self._missed: dict[int, int] = {}
-        #: the arrival numbers of rows that windows on time were there for: from, and up to; the last such stretch
-        self._on_time = NEVER, NEVER
+        #: stretches of arrival numbers of rows that windows on time were there for: from, and up to
+        self._on_time: tuple[tuple[int, int], ...] = ()
         self._raw = RawRows(self._journal)
         self._buffer = RowBuffer(spec, self._next_due, self._journal)
         self._held: list[Results] = []
@@ -143,11 +143,10 @@ class SliceOperator:
 
     def _plan_changed(self) -> None:
         labels = {q.number: q.label for q in self._queries}
-        since, until = self._on_time
-        if any(order_free(q.window) for q in self._queries):
-            self._on_time = (since, until) if since < until == NEVER else (self._seq, NEVER)
-        elif until == NEVER:
-            self._on_time = since, self._seq
+        there = bool(self._on_time) and self._on_time[-1][1] == NEVER
+        if there != any(order_free(q.window) for q in self._queries):
+            *before, (since, _) = self._on_time if there else (*self._on_time, (self._seq, NEVER))
+            self._on_time = (*before, (since, self._seq if there else NEVER))
         by_rows = [lane for lane in self._lanes if isinstance(lane, RowLane)]
         kinds = [d for lane in by_rows for d in lane.live.dimensions.values()]
         numbers = positions([q.window for q in self._queries], kinds) if by_rows else None
@@ -424,11 +423,11 @@ class SliceOperator:
     def _collect_rejected(self, lane: PartialLane | RowLane) -> None:
         """Rows that broke the rule of a measure: used by windows on time alone, or nowhere."""
         if isinstance(lane, RowLane) and lane.rejected:
-            since, until = self._on_time
             for seq, reason in lane.rejected:
                 for query in lane.queries:
                     self._miss(query.number, len(seq))
-                nowhere = seq[(seq < since) | (seq >= until)]
+                used = [(since <= seq) & (seq < until) for since, until in self._on_time]
+                nowhere = seq[~np.any(used, axis=0)] if used else seq
                 if len(nowhere):
                     self._ledger.put(self._raw.find(nowhere), reason)
                     self._counts["rows_used"] -= len(nowhere)
@@ -525,7 +524,7 @@ class SliceOperator:
         self._ledger = LateLedger(spec.schema, spec.keep_late, self._journal)
         self._raw, self._held, self._due = RawRows(self._journal), [], []
         self._missed = {}
-        self._on_time = tuple(facts["on_time"])
+        self._on_time = tuple((since, until) for since, until in facts["on_time"])
         self._counts = dict.fromkeys(self._counts, 0)
         self.watermark, self._seq = facts["watermark"], facts["seq"]
         self._next_number, self._finished = facts["next_number"], facts["finished"]
