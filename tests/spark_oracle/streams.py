@@ -47,13 +47,13 @@ def random_stream(seed: int) -> Stream:
     kind = rng.choice(("tumbling", "sliding", "session"))
     size = rng.randint(3, 25)
     slide = size if kind == "tumbling" else rng.randint(1, size)
-    delay = rng.choice((0.5, 2.5, 6.5, 10.5))
+    delay = rng.choice((0.5, 0.5, 2.5, 6.5))
     now, batches = rng.randint(0, 50), []
-    for _ in range(rng.randint(3, 5)):
+    for _ in range(rng.randint(5, 7)):
         rows = []
-        for _ in range(rng.randint(1, 14)):
+        for _ in range(rng.randint(1, 10)):
             now += rng.choice((0, 1, 1, 2, 3, 9))
-            behind = rng.choice((0, 0, 0, rng.randint(1, 6), rng.randint(1, 40)))
+            behind = rng.choice((0, 0, 0, rng.randint(1, 12), rng.randint(10, 60)))
             rows.append((now - behind, rng.choice("ab"), rng.randint(1, 100)))
         batches.append(tuple(rows))
     return Stream(seed, kind, size, slide, delay, tuple(batches))
