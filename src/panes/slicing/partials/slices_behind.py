@@ -41,6 +41,8 @@ class SlicesBehind:
             np.maximum(last, last_end, out=last)
             out.miss(number, int(np.count_nonzero(first_end <= gone)))
         out.taken = last > gone
+        if not out.taken.all():  # a window that is added later may lack rows up to there
+            self._side.purged_to = max(self._side.purged_to, int(times[~out.taken].max()) + 1)
         #: when a row comes, the last end that has closed, if that is after its time
         closed = self._side.windows.closed_ends(int(times.min()), met)
         late = out.taken & (closed > times)
