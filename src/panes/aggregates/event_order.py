@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from panes.aggregates.base import Array, BoundAggregate, Cells, Column, Field, Inputs, Laws, Ragged
+from panes.aggregates.row_lists import RowLists, argument_fields, argument_lists
 from panes.aggregates.segments import segment_ids
-from panes.aggregates.types import kept_as, plain, storage_of
+from panes.aggregates.types import plain
 
 
 def in_any_order(bound: BoundAggregate, types: tuple[pa.DataType, ...]) -> BoundAggregate:
@@ -20,7 +21,7 @@ def in_any_order(bound: BoundAggregate, types: tuple[pa.DataType, ...]) -> Bound
     return bound if bound.laws.commutative else EventOrder(bound, types)
 
 
-class EventOrder(BoundAggregate):
+class EventOrder(RowLists):
     """A partial has lists of equal length: times, arrival numbers, and of each argument values and which are there."""
 
     laws = Laws(holistic=True)
@@ -31,29 +32,12 @@ class EventOrder(BoundAggregate):
         self.out_type = inner.out_type
         self.may_fail = inner.may_fail
         self.label = inner.label
-        arguments = [
-            (Field(f"c{i}", kept_as(type), ragged=True), Field(f"v{i}", pa.bool_(), ragged=True))
-            for i, type in enumerate(self.types)
-        ]
-        self.fields = (
-            Field("time", pa.int64(), ragged=True),
-            Field("seq", pa.int64(), ragged=True),
-            *(field for pair in arguments for field in pair),
-        )
+        came = Field("time", pa.int64(), ragged=True), Field("seq", pa.int64(), ragged=True)
+        self.fields = (*came, *argument_fields(self.types))
 
     def lift(self, rows: Inputs, offsets: Array) -> Cells:
-        lists = [Ragged(offsets, rows.times), Ragged(offsets, rows.seq)]
-        every = np.ones(rows.rows if any(c.valid is None for c in rows.columns) else 0, bool)
-        for column in rows.columns:
-            lists += [Ragged(offsets, column.values), Ragged(offsets, every if column.valid is None else column.valid)]
-        return Cells(tuple(lists))
-
-    def fold(self, cells: Cells, offsets: Array) -> Cells:
-        return Cells(tuple(Ragged(lists.offsets[offsets], lists.values) for lists in cells.fields))
-
-    def empty(self, n: int) -> Cells:
-        offsets = np.zeros(n + 1, np.int64)
-        return Cells(tuple(Ragged(offsets, np.empty(0, storage_of(f.type))) for f in self.fields))
+        came = Ragged(offsets, rows.times), Ragged(offsets, rows.seq)
+        return Cells((*came, *argument_lists(rows, offsets)))
 
     def lower(self, cells: Cells) -> pa.Array:
         return self.inner.lower(self.inner.lift(*self._rows(cells)))

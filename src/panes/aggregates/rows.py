@@ -13,10 +13,11 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from panes.aggregates.base import Array, BoundAggregate, Cells, Field, Inputs, Laws, Ragged
+from panes.aggregates.base import Array, Cells, Inputs, Laws
 from panes.aggregates.columns import arrow_from_values
+from panes.aggregates.row_lists import RowLists, argument_fields, argument_lists
 from panes.aggregates.spec import Spec
-from panes.aggregates.types import kept_as, plain, storage_of
+from panes.aggregates.types import plain
 from panes.errors import DataError, QueryError
 
 _MOST_ROWS = 2**31 - 1
@@ -35,34 +36,18 @@ class CollectRows(Spec):
         return BoundCollectRows([plain(t) for t in self.argument_types(types)])
 
 
-class BoundCollectRows(BoundAggregate):
+class BoundCollectRows(RowLists):
     """A partial has two lists per column: values, and which of them are there. All lists are equally long."""
 
     laws = CollectRows.promises
 
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         self.types = tuple(types)
-        self.fields = tuple(
-            field
-            for i, type in enumerate(types)
-            for field in (Field(f"c{i}", kept_as(type), ragged=True), Field(f"v{i}", pa.bool_(), ragged=True))
-        )
+        self.fields = argument_fields(types)
         self.out_type = pa.list_(pa.struct([pa.field(f"c{i}", type) for i, type in enumerate(types)]))
 
     def lift(self, rows: Inputs, offsets: Array) -> Cells:
-        every = np.ones(rows.rows, bool)
-        lists = []
-        for column in rows.columns:
-            lists.append(Ragged(offsets, column.values))
-            lists.append(Ragged(offsets, every if column.valid is None else column.valid))
-        return Cells(tuple(lists))
-
-    def fold(self, cells: Cells, offsets: Array) -> Cells:
-        return Cells(tuple(Ragged(lists.offsets[offsets], lists.values) for lists in cells.fields))
-
-    def empty(self, n: int) -> Cells:
-        offsets = np.zeros(n + 1, np.int64)
-        return Cells(tuple(Ragged(offsets, np.empty(0, storage_of(f.type))) for f in self.fields))
+        return Cells(tuple(argument_lists(rows, offsets)))
 
     def lower(self, cells: Cells) -> pa.Array:
         bounds = cells.fields[0].offsets
