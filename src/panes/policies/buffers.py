@@ -7,6 +7,7 @@ that is right for a set of policies.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -50,10 +51,10 @@ def choose(machine: PolicyMachine, *, reduces: bool, granularity: int | None = N
     return "none" if granularity is None else "granular"
 
 
-class _Buffer:
+class _Buffer(ABC):
+    @abstractmethod
     def value(self) -> Any:
         """The value of the rows held, of which there are some."""
-        raise NotImplementedError
 
     def final(self) -> Any:
         """The same at the end of the stream."""

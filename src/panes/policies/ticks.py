@@ -9,6 +9,7 @@ that no border lets go are a result at each: more of these than anybody can want
 from __future__ import annotations
 
 import heapq
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from itertools import repeat
 from typing import Any
@@ -26,7 +27,7 @@ from panes.policies.runtimes import (
 from panes.policies.user import TIME
 
 
-class Sender:
+class Sender(ABC):
     """One whose triggers may send fake items: a key, or the centre."""
 
     __slots__ = ("active_evictions", "active_triggers", "by_border", "evictions", "timers", "told", "triggers")
@@ -49,9 +50,9 @@ class Sender:
         self.told = any(map(is_told_of_fakes, self.active_evictions))
 
     @property
+    @abstractmethod
     def held(self) -> bool:
         """Whether rows are held that a fake item would give."""
-        raise NotImplementedError
 
     def reached(self) -> Iterable[Sender]:
         """All whose evictions are asked for its fake items; of keys, which have the same, one."""
@@ -62,8 +63,9 @@ class Sender:
         """Whether a fake item would change nothing."""
         return not self.held and not any(sender.told for sender in self.reached())
 
+    @abstractmethod
     def process_fake(self, fake: Any, when: Any) -> None:
-        raise NotImplementedError
+        """A fake item comes, with the time of its result."""
 
     def may_send(self, row: Any) -> bool:
         """Whether there may be fake items before a row: for most rows there are none, which is known at once."""
