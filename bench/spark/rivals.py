@@ -31,6 +31,18 @@ def windowed(size: str, slide: str | None = None) -> Any:
     return build
 
 
+def session_windowed(gap: str) -> Any:
+    """`groupBy(session_window())` with sum, avg and max."""
+
+    def build(events: Any) -> Any:
+        from pyspark.sql import functions as F
+
+        grouped = events.withWatermark("ts", WATERMARK).groupBy("k", F.session_window("ts", gap))
+        return grouped.agg(F.sum("v").alias("s"), F.avg("v").alias("a"), F.max("v").alias("m"))
+
+    return build
+
+
 def count_windows(size: int) -> Any:
     """Median and count of every `size` rows of a key."""
 

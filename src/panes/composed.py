@@ -47,6 +47,11 @@ def stream_of_query(plan: QueryPlan, source: Source | None, *, time: str | Arriv
             "stream(): the results of this query may be corrected (lateness=), and what was made of them can't be; "
             "leave lateness out and wait longer instead (watermark=)"
         )
+    if plan.early is not None:
+        raise QueryError(
+            "stream(): this query gives windows before they close (early()), and what was made of these results can't "
+            "be taken back; put windows over a query without early()"
+        )
     shown = tuple(plan.shape.names)
     if isinstance(time, str) and time not in shown and time in plan.given.naming:
         plan = replace(plan, steps=passing(plan.steps, plan.given, time))

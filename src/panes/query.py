@@ -72,6 +72,27 @@ class Query(Answers, Hinted):
 
         return self._then(lambda shape: Order.of(shape, keys))
 
+    def early(self, every: Duration, *, clock: bool = False) -> Query:
+        """Give windows before they close, too: open ones as they stand, those that have changed since the last time.
+
+        - `early("10 s")`: whenever the watermark passes a multiple of 10 s of event time.
+        - `early("1 s", clock=True)`: every second by the clock, in a run that reads rows as they come (`rows()`). Of an
+          operator, ask with `op.early()`.
+        - `early("batch")`: on Spark, at the end of every micro-batch, as in Spark's update mode.
+
+        Results get a column `final`: false as long as the window is open. `revision` counts everything that was given
+        of a window, `void` withdraws a session whose bounds have changed. `latest()` has the newest of each.
+
+        >>> import panes as pn
+        >>> rows = [{"t": t, "v": 1} for t in (1, 4, 12, 14, 25)]
+        >>> q = pn.stream(rows, time="t").window(pn.tumbling(20)).agg(n="count(*)").early(5)
+        >>> [(r["window_start"], r["n"], r["revision"], r["final"]) for r in q.rows()]
+        [(0, 3, 0, False), (0, 4, 1, True), (20, 1, 0, False), (20, 1, 1, True)]
+        """
+        from panes.plan.query import early_plan
+
+        return Query(early_plan(self._plan, every, clock=clock), self._source)
+
     def stream(
         self,
         *,
@@ -128,6 +149,7 @@ class Query(Answers, Hinted):
         trusted: bool = False,
         sequence: str | None = None,
         latest: bool = False,
+        close: str | None = None,
     ) -> DataFrame:
         """The results as a Spark DataFrame: streaming if the data is, else static.
 
@@ -140,6 +162,9 @@ class Query(Answers, Hinted):
           without it Spark's input partitions give the order.
         - `latest`: of what a micro-batch gives, only the newest revision of each identity, void ones too: delete what
           a table has of these identities, then insert those that are not void. See docs/storing.md.
+        - `close`: windows of a stream are given when Spark's own would be: rows are judged by the watermark of the
+          micro-batch before. `"at once"` gives them with the micro-batch whose rows close them, one sooner, and calls
+          late what comes behind.
         """
         from panes.runners.spark.runner import to_spark
 
@@ -155,6 +180,7 @@ class Query(Answers, Hinted):
             trusted=trusted,
             sequence=sequence,
             latest=latest,
+            close=close,
         )
 
     def to_cql(self, name: str = "data") -> str:

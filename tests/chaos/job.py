@@ -85,14 +85,14 @@ def query(data: Any = None, *, manual: bool = False) -> Query:
 
 
 def micro_batches(checkpoint: Path) -> list[int]:
-    """How many files Spark had begun by the end of each micro-batch that had any.
+    """How many files Spark had begun by the end of each micro-batch.
 
-    Mostly one more each time. But Spark writes down the files of a source before the micro-batch that they are
-    for: killed between the two, it takes them together with the next file into one micro-batch.
+    Mostly one more each time, or none where only the watermark has moved. But Spark writes down the files of a source
+    before the micro-batch that they are for: killed between the two, it takes them together with the next file into
+    one micro-batch.
     """
     logs = sorted((int(path.name), path) for path in (checkpoint / "offsets").iterdir() if path.name.isdigit())
-    ends = [json.loads(path.read_text().splitlines()[-1])["logOffset"] + 1 for _, path in logs]
-    return sorted(set(ends))
+    return [json.loads(path.read_text().splitlines()[-1])["logOffset"] + 1 for _, path in logs]
 
 
 def undisturbed(job: Job, ends: Sequence[int] | None = None) -> pa.Table:
@@ -100,17 +100,17 @@ def undisturbed(job: Job, ends: Sequence[int] | None = None) -> pa.Table:
     op = query(manual=True).operator()
     given, latest, begun = [], None, 0
     tables = list(job.tables())
-    for end in ends or range(1, len(tables) + 1):
-        table = pa.concat_tables(tables[begun:end])
+    for end in ends or [*range(1, len(tables) + 1), len(tables)]:
+        reached = latest
+        if begun < end:
+            table = pa.concat_tables(tables[begun:end])
+            given.append(op.push(table).table)
+            newest = int(pc.max(table["ts"].cast(pa.int64())).as_py()) // 1000
+            latest = newest if latest is None else max(newest, latest)
         begun = end
-        if latest is not None:
-            given.append(op.advance((latest - BOUND_MS) * 1000).table)
-        given.append(op.push(table).table)
-        newest = int(pc.max(table["ts"].cast(pa.int64())).as_py()) // 1000
-        latest = newest if latest is None else max(newest, latest)
+        if reached is not None:
+            given.append(op.advance((reached - BOUND_MS) * 1000).table)
     assert begun == len(tables), f"the last micro-batch ends at file {begun} of {len(tables)}"
-    assert latest is not None
-    given.append(op.advance((latest - BOUND_MS) * 1000).table)
     results, late = pa.concat_tables(given), op.late
     rows = pa.StructArray.from_arrays(
         [late.column(f.name).combine_chunks() for f in late.schema if f.name != "reason"],

@@ -40,6 +40,7 @@ CASES: dict[str, Any] = {
         .order_by("n desc")
         .select("k", "window", x="n + 1")
     ),
+    "early": lambda s: s.window(w=pn.tumbling(10), v=pn.session(3)).agg(n="count(*)").early(4),
     "rows": lambda s: s.where("price > 3").select("price", q="qty * 2.5"),
     "count windows": lambda s: s.window(pn.tumbling(pn.rows(3), partial=True)).agg(n="sum(price)"),
     "mixed": lambda s: s.window(w=pn.sliding(5, every=pn.rows(4), align="end", partial=True)).agg(n="sum(price)"),

@@ -165,7 +165,8 @@ def query_code(program: Program) -> str:
     if program.emit_empty:
         windows["emit_empty"] = "True"
     aggregates = {f"a{i}": aggregate_code(spec) for i, spec in enumerate(program.aggregates)}
-    return f"{stream_code(program)}{call('.window', **windows)}{call('.agg', **aggregates)}"
+    early = "" if program.early is None else call(".early", size_for(program.time_unit)(program.early))
+    return f"{stream_code(program)}{call('.window', **windows)}{call('.agg', **aggregates)}{early}"
 
 
 def step_code(step: tuple[Any, ...], time_unit: str | None) -> str:

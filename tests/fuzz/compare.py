@@ -46,8 +46,8 @@ def same_values(want: Sequence[Any], got: Sequence[Any], aggregates: Sequence[tu
 
 def difference(want: list[Result], got: list[Result], aggregates: Sequence[tuple[Any, ...]]) -> str | None:
     """None, or what is missing, too much or different."""
-    wanted = {r[:8]: r.values for r in want}
-    found = {r[:8]: r.values for r in got}
+    wanted = {(*r[:8], r.final): r.values for r in want}
+    found = {(*r[:8], r.final): r.values for r in got}
     if len(found) != len(got):
         twice = [k for k, n in Counter(r[:8] for r in got).items() if n > 1]
         return f"given twice: {show(twice[0])}"
@@ -71,9 +71,10 @@ def out_of_order(given: list[Result]) -> str | None:
 
 
 def show(identity: tuple[Any, ...]) -> str:
-    key, window, start, end, lo, hi, revision, void = identity
+    key, window, start, end, lo, hi, revision, void, *final = identity
     positions = f" from {lo} to {hi}" if lo is not None or hi is not None else ""
-    return f"{window} key {key} [{start}, {end}){positions} revision {revision}{' void' if void else ''}"
+    early = " early" if final == [False] else ""
+    return f"{window} key {key} [{start}, {end}){positions} revision {revision}{' void' if void else ''}{early}"
 
 
 #: label -> whether a window of it began before the label was added, so that there may be no or an old answer

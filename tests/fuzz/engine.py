@@ -103,6 +103,7 @@ class Engine:
         keys = [column(c) for c in self.program.keys]
         aggregates = [column(f"a{i}") for i in range(len(self.program.aggregates))]
         void = column("void") if "void" in names else [False] * n
+        final = column("final") if "final" in names else [True] * n
         bounds = (column(c) for c in ("window_start", "window_end", "window_from", "window_to"))
         parts = zip(
             zip(*keys, strict=True) if keys else [()] * n,
@@ -111,6 +112,7 @@ class Engine:
             column("revision"),
             void,
             zip(*aggregates, strict=True),
+            final,
             strict=True,
         )
         return [Result(*part) for part in parts]

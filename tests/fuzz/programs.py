@@ -15,7 +15,7 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
-from tests.fuzz.specs import ADDED, ADDED_IN_ORDER, Maker, Spec, random_aggregates, random_windows
+from tests.fuzz.specs import ADDED, ADDED_IN_ORDER, GIVEN_EARLY, Maker, Spec, random_aggregates, random_windows
 
 SECONDS_OF_CALENDARS = (1_711_670_400, 1_729_814_400, 1_710_028_800, -18_489_600)  # near DST changes
 BASES = (0, 0, 0, 0, -7, -1000, 10**9 + 7, 1_700_000_000_123)
@@ -39,6 +39,7 @@ class Program:
     types: dict[str, str]
     steps: Sequence[Step] = field(default=())
     emit_empty: bool = False
+    early: int | None = None
 
     @property
     def rows(self) -> list[Data]:
@@ -96,7 +97,14 @@ def generate(seed: int) -> Program:
     rows = random_rows(rng, base, scale, types, lateness, 12 if small else 37)
     added = [*ADDED, *ADDED_IN_ORDER] if settled else ADDED
     steps = random_steps(rng, rows, base, scale, watermark, windows, small, changes, added)
-    return Program(seed, time_unit, keys, watermark, lateness, windows, aggregates, types, steps, emit_empty)
+    early = random_early(Random(-1 - seed), windows, scale) if not changes else None
+    return Program(seed, time_unit, keys, watermark, lateness, windows, aggregates, types, steps, emit_empty, early)
+
+
+def random_early(rng: Random, windows: dict[str, Spec], scale: int) -> int | None:
+    """How often windows are given that have not closed, if they can be."""
+    possible = all(spec[0] in GIVEN_EARLY for spec in windows.values())
+    return rng.choice((1, 2, 3, 5, 10)) * scale if possible and rng.random() < 0.4 else None
 
 
 def random_rows(

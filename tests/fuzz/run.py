@@ -20,6 +20,7 @@ def oracle_of(program: Program, *, strict: bool = False) -> Oracle:
         watermark=program.watermark,
         lateness=program.lateness,
         emit_empty=program.emit_empty,
+        early=program.early,
         strict=strict,
     )
 

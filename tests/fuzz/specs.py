@@ -8,6 +8,11 @@ from typing import Any
 
 Spec = tuple[Any, ...]
 Maker = Callable[[Random, int, int], Spec]
+#: kinds of windows that can be given before they close: all that take rows in any order
+GIVEN_EARLY = (
+    "tumbling", "sliding", "cumulate", "landmark", "fixed", "fixed_band", "ending", "calendar", "alternating",
+    "session", "session_by",
+)  # fmt: skip
 
 
 def tumbling(rng: Random, scale: int, base: int) -> Spec:

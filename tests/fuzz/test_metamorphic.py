@@ -144,6 +144,7 @@ def test_order_within_the_watermark_changes_nothing(first: int) -> None:
     for program in programs(first):
         if not isinstance(program.watermark, int) or program.watermark == 0:
             continue
+        program = replace(program, early=None)  # how windows stand in between depends on which rows have come
         rows = sorted((r for r in program.rows if r["ts"] is not None), key=lambda r: r["ts"])
         other = shuffled(rows, program.watermark, Random(program.seed))
         ours = run(program, [("push", rows), ("finish",)])

@@ -38,8 +38,8 @@ def bundled(seed: int) -> SparkJob:
 
 def member_of(job: SparkJob) -> Member:
     marks = [ticks_of(millis, job.time) for millis in watermarks([*job.moves, Move()], job.time)]
-    early = job.time if job.early else None
-    return member(job.query, marks[1:], groups=job.groups, keep_late=job.keep_late, early=early)
+    early = job.time if job.at_once else None
+    return member(job.query, marks[1:], groups=job.groups, keep_late=job.keep_late, at_once=job.at_once, early=early)
 
 
 class WholeGroup:
@@ -96,7 +96,8 @@ class Bundle:
         """Run as a static frame."""
         rows = pa.concat_tables([self.input(number) for number in range(BATCHES)])
         members = [
-            replace(m, packer=replace(m.packer, groups=static_groups(m.query.plan, m.groups))) for m in self.members
+            replace(m, packer=replace(m.packer, groups=static_groups(m.query.plan, m.groups), pulses=False))
+            for m in self.members
         ]
         whole = WholeGroup(members)
         packed = spark.createDataFrame(rows).coalesce(2).mapInArrow(Pack(members), PACKED).groupBy("panes_group")

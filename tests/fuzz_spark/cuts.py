@@ -43,7 +43,7 @@ class SparkJob:
     embedded: int  # so many moves are done embedded; Spark starts from the snapshot
     log_bytes: int  # what is logged before a snapshot is written
     piece_bytes: int
-    early: bool  # event time passes with the rows of a key group
+    at_once: bool  # event time passes with the rows of a key group
 
     @cached_property
     def query(self) -> Any:
@@ -96,6 +96,9 @@ def spark_job(program: Program, seed: int) -> SparkJob:
     """Cut a program at random; the same seed cuts it alike."""
     rng = Random(seed * 2 + 1)
     program = adapted(program, rng)
+    at_once = Random(seed).random() < 0.4
+    if at_once:  # each key group's time passes by its own rows, so that moments of early results differ
+        program = replace(program, early=None)
     moves = random_moves(program.rows, rng)
     return SparkJob(
         program=program,
@@ -105,7 +108,7 @@ def spark_job(program: Program, seed: int) -> SparkJob:
         embedded=rng.randrange(len(moves)) if rng.random() < 0.15 else 0,
         log_bytes=rng.choice((0, 10_000, 1 << 18)),
         piece_bytes=rng.choice((500, 1 << 20)),
-        early=rng.random() < 0.8,
+        at_once=at_once,
     )
 
 

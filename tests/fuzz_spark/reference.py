@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from panes.runners.spark.group_operator import GroupQuery
+from panes.windows.base import ALWAYS
 from tests.fuzz.compare import difference, show
 from tests.fuzz.engine import Engine
 from tests.fuzz_spark.cuts import Move, SparkJob, ticks_of, watermarks
@@ -18,10 +19,13 @@ Late = tuple[Any, str]
 
 
 class Reference:
-    """The embedded operator: advance to the watermark of a batch, then push its rows."""
+    """The embedded operator: push the rows of a batch, then advance to its watermark. Where windows are given at once
+    it is the other way round."""
 
-    def __init__(self, job: SparkJob, blob: bytes | None = None) -> None:
+    def __init__(self, job: SparkJob, blob: bytes | None = None, *, beginning: int = ALWAYS) -> None:
+        """`beginning`: where event time is before the first rows come."""
         self.job = job
+        self.beginning = ALWAYS if job.at_once else beginning
         self.engine = Engine(replace(job.program, watermark="manual"))
         if blob is not None:
             # the public API restores the query with the watermark that it had
@@ -29,12 +33,18 @@ class Reference:
             self.engine.op = GroupQuery(plan, tuple(plan.stream.schema.names)).operator([blob])
 
     def step(self, move: Move, watermark: int | None) -> list[Result]:
-        results = []
-        if watermark is not None and watermark > self.engine.op.watermark:
-            results += self.engine.advance(watermark)
-        if move.rows:
-            results += self.engine._results(self.engine.op.push(self.job.table(move.rows)))
-        return results
+        if self.job.at_once:
+            return self._reach(watermark) + self._take(move)
+        begun = self._reach(self.beginning) if move.rows else []  # without rows nobody is called
+        return begun + self._take(move) + self._reach(watermark)
+
+    def _reach(self, watermark: int | None) -> list[Result]:
+        if watermark is None or watermark <= self.engine.op.watermark:
+            return []
+        return self.engine.advance(watermark)
+
+    def _take(self, move: Move) -> list[Result]:
+        return self.engine._results(self.engine.op.push(self.job.table(move.rows))) if move.rows else []
 
     def take_late(self) -> list[Late]:
         table = self.engine.op.take_late()
@@ -53,7 +63,7 @@ def snapshot_before(job: SparkJob) -> bytes | None:
 
 def embedded(job: SparkJob, blob: bytes | None) -> tuple[list[list[Result]], list[list[Late]]]:
     """Results and late rows of each move that Spark does."""
-    reference = Reference(job, blob)
+    reference = Reference(job, blob, beginning=job.time.beginning)
     reference.take_late()
     results, late = [], []
     moves = job.moves[job.embedded :]
@@ -67,7 +77,7 @@ def compare(
     job: SparkJob, want: list[list[Result]], got: list[list[Result]], want_late: list[list[Late]], got_late: Any
 ) -> str | None:
     """None, or the first micro-batch that differs and how."""
-    if job.early:
+    if job.at_once:
         wrong = _out_of_time(want, got)
         if wrong is not None:
             return wrong

@@ -54,8 +54,10 @@ def check_single(spark: Any, seed: int, folder: Path) -> str | None:
 
 def check_stream(spark: Any, job: SparkJob, folder: Path) -> str | None:
     source = pn.testing.MicroBatches(spark, schema=job.schema, partitions=2, folder=folder / "input")
-    frame = query_over(source.frame, job).to_spark(late=True, key_groups=job.groups)
-    reference = Reference(job)
+    frame = query_over(source.frame, job).to_spark(
+        late=True, key_groups=job.groups, close="at once" if job.at_once else None
+    )
+    reference = Reference(job, beginning=job.time.beginning)
     marks = [ticks_of(millis, job.time) for millis in watermarks([*job.moves, Move()], job.time)]
     restarts = [i for i, move in enumerate(job.moves) if move.restart and i]
     edges = [0, *restarts, len(job.moves)]

@@ -39,6 +39,7 @@ class Clock:
     """Stands in for EventTime: Spark's watermark counts micro-batches, `marks[i]` is that of i batches in ticks."""
 
     marks: tuple[int, ...]
+    beginning: int = ALWAYS
 
     def watermark(self, millis: int) -> int:
         return self.marks[millis // 1000] if millis > 0 else ALWAYS
@@ -65,6 +66,7 @@ def member(
     *,
     groups: int,
     keep_late: bool,
+    at_once: bool = False,
     early: EventTime | None = None,
 ) -> Member:
     """A query whose watermark is `marks[i]` after i + 1 micro-batches; None: it has none yet."""
@@ -72,8 +74,8 @@ def member(
     columns = tuple(plan.stream.schema.names) if keep_late else used_columns(plan)
     # Spark's watermark has begun with the first micro-batch
     clock = Clock((ALWAYS, *(BEFORE_ALL if mark is None else mark for mark in marks)))
-    asked = GroupQuery(plan, columns, early=early)
-    return Member(Packer(plan.stream, columns, groups), asked, clock, groups, keep_late)
+    asked = GroupQuery(plan, columns, at_once=at_once, early=early)
+    return Member(Packer(plan.stream, columns, groups, pulses=asked.follows), asked, clock, groups, keep_late)
 
 
 @dataclass
@@ -146,7 +148,8 @@ class Pack:
                     continue
                 for packed in self._members[number].packer(iter(from_bytes(data).to_batches())):
                     labels = pa.array([label + number * LABELS for label in packed[0].to_pylist()], pa.int32())
-                    places = pa.array([first + seen] * packed.num_rows, pa.int32())
+                    known = packed["panes_part"].to_pylist()
+                    places = pa.array([first + seen if part >= 0 else part for part in known], pa.int32())
                     seen += 1
                     yield pa.RecordBatch.from_arrays([labels, places, *packed.columns[2:]], schema=packed.schema)
 

@@ -110,8 +110,8 @@ class Workers:
         self.job = job
         self.rng = Random(seed)
         self.labels = group_labels(job.groups)
-        self.query = GroupQuery(plan, columns, early=job.time if job.early else None)
-        self.packer = Packer(plan.stream, columns, job.groups)
+        self.query = GroupQuery(plan, columns, at_once=job.at_once, early=job.time if job.at_once else None)
+        self.packer = Packer(plan.stream, columns, job.groups, pulses=self.query.follows)
         processor = GroupProcessor(self.query, job.time, job.groups, keep_late=job.keep_late)
         self.sent = cloudpickle.dumps(processor)
         self.stores: dict[int, Store] = {}
@@ -162,7 +162,8 @@ class Workers:
             table = self.job.table(rows)
             for batch in self.packer(iter(table.to_batches())):
                 found = pa.Table.from_batches([batch])
-                tables.append(found.set_column(1, "panes_part", pa.array([part] * found.num_rows, pa.int32())))
+                parts = [part if known >= 0 else known for known in found["panes_part"].to_pylist()]
+                tables.append(found.set_column(1, "panes_part", pa.array(parts, pa.int32())))
         if not tables:
             return []
         frame = pa.concat_tables(tables).to_pandas().sample(frac=1, random_state=self.rng.randrange(2**31))

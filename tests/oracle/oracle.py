@@ -68,6 +68,7 @@ class Result(NamedTuple):
     revision: int
     void: bool
     values: tuple[Any, ...]
+    final: bool = True
 
 
 class Late(NamedTuple):
@@ -83,6 +84,7 @@ class Given(NamedTuple):
 
     revision: int
     rows: tuple[int, ...] | None  # arrival numbers; None: void
+    final: bool = True
 
 
 class Oracle:
@@ -98,6 +100,7 @@ class Oracle:
         watermark: int | str | None = None,
         lateness: int | None = None,
         emit_empty: bool = False,
+        early: int | None = None,
         strict: bool = False,
     ) -> None:
         self.windows = dict(windows)
@@ -107,6 +110,7 @@ class Oracle:
         self.bound = watermark
         self.lateness = 0 if lateness is None else lateness
         self.emit_empty = emit_empty
+        self.early = early
         self.strict = strict
         self.watermark: float = -INFINITY
         self.newest: float = -INFINITY  # the largest time of any row
@@ -136,17 +140,21 @@ class Oracle:
     def push(self, batch: Sequence[dict[str, Any]]) -> list[Result]:
         out: list[Result] = []
         for data in batch:
+            before = self.watermark
             self._arrive(data, out)
             if self.strict:
                 self._give(out)
+            self._give_early_since(before, out)
         self._give(out)
         return out
 
     def advance(self, watermark: float) -> list[Result]:
         out: list[Result] = []
+        before = self.watermark
         self.reached = max(self.reached, self.watermark)
         self.watermark = max(self.watermark, watermark)
         self._give(out)
+        self._give_early_since(before, out)
         return out
 
     def finish(self) -> list[Result]:
@@ -180,7 +188,8 @@ class Oracle:
         rows = self.rows_in_order(key) if in_order else self.rows.get(key, [])
         if spec[0] == "on_change" and self.emit_empty and spec[1] in HAVE_EMPTY:
             inner = spec[1:]
-            return changed(with_empty(inner, due_windows(inner, rows, self.watermark), self._last_end(inner)))
+            last = self._last_end(inner, in_order)
+            return changed(with_empty(inner, due_windows(inner, rows, self.watermark), last))
         if spec[0] in ROW_BY_ROW:
             since = self.afresh.get(label, self.counted_from or 0)
             spec = (*spec, self._last_tick(spec[4])) if spec[0] == "ticking" else spec
@@ -188,16 +197,20 @@ class Oracle:
             return shifted(found, self.positions(key, since)) if label in self.afresh else found
         found = due_windows(spec, rows, self.watermark)
         empty_too = self.emit_empty and spec[0] in HAVE_EMPTY
-        return with_empty(spec, found, self._last_end(spec)) if empty_too else found
+        return with_empty(spec, found, self._last_end(spec, in_order)) if empty_too else found
 
     def sessions_of(self, label: str, key: Key) -> Sessions:
         return self.sessions.setdefault((label, key), Sessions())
 
-    def _last_end(self, spec: Spec) -> float:
-        """Up to where windows without rows are given: the watermark, in the end the last window of any key."""
+    def _last_end(self, spec: Spec, in_order: bool) -> float:
+        """Up to where windows without rows are given: the watermark, in the end the last window of any key.
+
+        A row that was kept out of windows which must see rows in order is in none of them.
+        """
         if self.watermark < INFINITY:
             return self.watermark
-        held = (due_windows(spec, rows, INFINITY) for rows in self.rows.values())
+        taken = [self.rows_in_order(key) for key in self.rows] if in_order else self.rows.values()
+        held = (due_windows(spec, rows, INFINITY) for rows in taken)
         return max([self.reached, *(end for found in held for _, end, _, _ in found)])
 
     def _last_tick(self, every: int) -> float:
@@ -329,16 +342,62 @@ class Oracle:
         for bounds, rows in due.items():
             seqs = tuple([r.seq for r in rows])
             before = given.get(bounds)
-            if before is None or before.rows != seqs:
+            if before is None or before.rows != seqs or not before.final:
                 revision = 0 if before is None else before.revision + 1
                 given[bounds] = Given(revision, seqs)
                 out.append(Result(key, label, *bounds, revision, False, self.values(rows)))
+                self._withdraw_parts(key, label, bounds, out)
         if len(given) > len(due):
             for bounds, before in given.items():
-                if bounds not in due and before.rows is not None:
-                    given[bounds] = Given(before.revision + 1, None)
-                    nothing = (None,) * len(self.aggregates)
-                    out.append(Result(key, label, *bounds, before.revision + 1, True, nothing))
+                if bounds not in due and before.rows is not None and before.final:
+                    self._withdraw(key, label, bounds, out)
+
+    def _withdraw(self, key: Key, label: str, bounds: Bounds, out: list[Result]) -> None:
+        before = self.given[label, key][bounds]
+        self.given[label, key][bounds] = Given(before.revision + 1, None, before.final)
+        nothing = (None,) * len(self.aggregates)
+        out.append(Result(key, label, *bounds, before.revision + 1, True, nothing, before.final))
+
+    # What is given early
+
+    def _give_early_since(self, before: float, out: list[Result]) -> None:
+        """If the watermark has passed a multiple of `early`: what is due, then open windows that have changed."""
+        if self.early is None or before == -INFINITY or self.watermark == INFINITY:
+            return
+        if before // self.early < self.watermark // self.early:
+            self._give(out)
+            for key in self.rows:
+                for label in self.windows:
+                    self._stand(key, label, out)
+
+    def _stand(self, key: Key, label: str, out: list[Result]) -> None:
+        given = self.given.setdefault((label, key), {})
+        for bounds, rows in self._open(key, label).items():
+            seqs, before = tuple([r.seq for r in rows]), given.get(bounds)
+            if before is None or before.rows != seqs:
+                revision = 0 if before is None else before.revision + 1
+                given[bounds] = Given(revision, seqs, final=False)
+                out.append(Result(key, label, *bounds, revision, False, self.values(rows), False))
+                self._withdraw_parts(key, label, bounds, out)
+
+    def _open(self, key: Key, label: str) -> Found:
+        """Windows that hold rows and have not closed."""
+        spec = self.windows[label]
+        if spec[0] in SESSIONS:
+            sessions = self.sessions_of(label, key).all
+            return {(s.first, s.end, None, None): s.rows for s in sessions if s.end >= self.watermark}
+        found = due_windows(spec, self.rows.get(key, []), INFINITY)
+        return {bounds: rows for bounds, rows in found.items() if bounds[1] > self.watermark}
+
+    def _withdraw_parts(self, key: Key, label: str, bounds: Bounds, out: list[Result]) -> None:
+        """Sessions that were given early and have become part of this one."""
+        if self.windows[label][0] not in SESSIONS:
+            return
+        given = self.given[label, key]
+        parts = [b for b, g in given.items() if not g.final and g.rows is not None and b != bounds]
+        for part in parts:
+            if bounds[0] <= part[0] and part[1] <= bounds[1]:
+                self._withdraw(key, label, part, out)
 
 
 def shifted(found: Found, by: int) -> Found:

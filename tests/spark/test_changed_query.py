@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -28,7 +29,7 @@ BASE: dict[str, Any] = {
     "stream": {"key": "k", "watermark": 5},
     "windows": {"w": pn.tumbling(10)},
     "aggregates": {"s": "sum(v)"},
-    "to_spark": {"key_groups": 4},
+    "to_spark": {"key_groups": 4, "strategy": "key_groups"},
 }
 
 
@@ -105,6 +106,27 @@ def test_a_changed_query_is_refused_at_the_start_though_no_rows_have_come(
         for written in (frame, frame.select("window_end", "s").where("s > 0")):
             with pytest.raises(SnapshotMismatch, match=r"belongs to another query: (windows|columns|strategy) was"):
                 run(written, tmp_path / "checkpoint")
+
+
+def test_a_checkpoint_keeps_the_strategy_that_it_began_with(spark: Any, tmp_path: Path) -> None:
+    """Also one of a version whose planner chose another, through all that was said to the frame and the writer."""
+    found: dict[str, list[Any]] = {}
+    for began in ("key_groups", "native"):
+        batches, checkpoint = MicroBatches(spark, [ROWS.slice(0, 50)]), tmp_path / began
+        for strategy in (began, None):
+            frame = on_spark(batches.frame, to_spark={"strategy": strategy})
+            frame = frame.where("s >= 0").select("k", "window_end", "s")
+            writer = frame.writeStream.foreachBatch(
+                lambda batch, _, began=began: found.setdefault(began, []).extend(map(tuple, batch.collect()))
+            )
+            running = writer.trigger(availableNow=True).option("checkpointLocation", str(checkpoint)).start()
+            running.awaitTermination()
+            batches.add(ROWS.slice(50))
+        (operator,) = {operator["operatorName"] for operator in running.lastProgress["stateOperators"]}
+        assert operator == {"key_groups": "transformWithStateInPandasExec", "native": "stateStoreSave"}[began]
+        assert json.loads((checkpoint / FILE).read_text())["strategy"] == began
+    assert sorted(found["key_groups"]) == sorted(found["native"])
+    assert len(found["native"]) == 3 * 9
 
 
 def test_a_start_that_failed_ties_a_checkpoint_to_no_query(spark: Any, tmp_path: Path) -> None:

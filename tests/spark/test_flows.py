@@ -119,7 +119,7 @@ def test_steps_on_a_streaming_frame(spark: Any, run_stream: Callable[..., pa.Tab
     # a row late enough to be left out by the windows, and one that closes all windows
     late = TABLE.slice(0, 1).set_column(1, "k", pa.array(["late"]))
     last = TABLE.slice(0, 1).set_column(0, "ts", pa.array([10**8]).cast(TABLE.schema.field("ts").type))
-    frame = pn.testing.micro_batches(spark, [TABLE, late, last, last])
+    frame = pn.testing.micro_batches(spark, [TABLE, TABLE.slice(0, 0), late, last, last])
     found = run_stream(stepped(frame).to_spark(late=True))
     assert found.column_names == ["k", "window_end", "mean", "day", "late_reason", "late_row"]
     expected = stepped(TABLE).to_arrow()

@@ -63,7 +63,8 @@ def query(windows: str, **more: Any) -> Any:
     plan = stream.window(**WINDOWS[windows]).agg(n="count(*)", m="median(v)", l="last(v)")._plan
     # rows are up to 110 ahead of the watermark that comes after them
     early = EventTime(1, 1, 0, bound=110) if windows == "early" else None
-    return (PassedQuery if windows == "parts" else WindowQuery)(plan, used_columns(plan), early=early)
+    kind = PassedQuery if windows == "parts" else WindowQuery
+    return kind(plan, used_columns(plan), at_once=early is not None, early=early)
 
 
 def batch(rng: np.random.Generator, start: int, rows: int, keys: int = 7) -> pa.Table:

@@ -76,7 +76,7 @@ def test_groups_become_one_operator_and_one_becomes_groups(seed: int, early: Eve
     asked = query(WINDOWS[seed % 4], AGGREGATES[seed % 3], None if seed % 2 else "30 ms")
     everywhere = asked._plan.stream.schema.names
     columns = tuple(everywhere) if seed % 5 else used_columns(asked._plan)
-    workers = GroupQuery(asked._plan, columns, early=early)
+    workers = GroupQuery(asked._plan, columns, at_once=True, early=early)
     packing = Packing(Packer(asked._plan.stream, workers.columns, GROUPS))
     plain, first = asked.operator(), asked.operator()
     parts = int(rng.integers(0, 3)) if seed % 5 else 0  # batches before it becomes groups
@@ -109,7 +109,7 @@ def test_groups_become_one_operator_and_one_becomes_groups(seed: int, early: Eve
 def test_what_groups_have_not_given_yet_goes_along() -> None:
     """Two groups whose own rows let event time pass to different points."""
     asked = query({"t": pn.tumbling("10 ms")}, AGGREGATES[2], None)
-    workers = GroupQuery(asked._plan, tuple(SCHEMA.names), early=replace(EARLY, bound=0))
+    workers = GroupQuery(asked._plan, tuple(SCHEMA.names), at_once=True, early=replace(EARLY, bound=0))
     packing = Packing(Packer(asked._plan.stream, workers.columns, GROUPS))
     plain, groups = asked.operator(), {}
     expected: list[pa.Table] = []

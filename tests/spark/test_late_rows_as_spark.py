@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from tests.spark_oracle.__main__ import compare
-from tests.spark_oracle.streams import Stream, counted_by_panes, counted_by_spark, on_spark
+from tests.spark_oracle.streams import (
+    Stream,
+    by_strategy,
+    counted_by_panes,
+    counted_by_spark,
+    on_spark,
+    strategies,
+)
 
 #: micro-batches 1, 25 | 5, 6 | 47, 48 with a watermark of 10 s: 5 and 6 come when Spark's filter stands at nothing yet
 EXAMPLES = {
@@ -33,9 +40,11 @@ EXAMPLES = {
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_worked_examples(name: str, spark: Any, tmp_path: Path) -> None:
     stream, expected = EXAMPLES[name]
-    query, table = on_spark(spark, stream, tmp_path)
+    running = [on_spark(spark, stream, tmp_path)]
+    running += [by_strategy(spark, stream, strategy, tmp_path) for strategy in strategies(stream)]
     assert set(counted_by_panes(stream).counted) == expected
-    assert set(counted_by_spark(spark, query, table)) == expected
+    for query, table in running:
+        assert set(counted_by_spark(spark, query, table)) == expected
 
 
 def test_random_streams(spark: Any, tmp_path: Path) -> None:

@@ -165,5 +165,5 @@ def test_the_cheapest_is_chosen(frame: Any, windows: Any, outputs: Any, chosen: 
 
 def test_unknown_strategies_are_refused_by_name(frame: Any) -> None:
     query = pn.stream(frame, time="ts").window(pn.tumbling("1 s")).agg(n="count(*)")
-    with pytest.raises(QueryError, match="native, native_sessions, key_groups"):
+    with pytest.raises(QueryError, match="native, native_overlaps, native_sessions, key_groups"):
         query.to_spark(strategy="fastest")

@@ -149,9 +149,26 @@ def test_sessions_without_a_key_are_refused(stream: Any) -> None:
         query.to_spark(strategy="native_sessions")
 
 
-def test_streams_are_native_only_if_asked(stream: Any) -> None:
+def test_the_planner_takes_what_is_fastest_and_gives_the_same(stream: Any) -> None:
+    """Slices are shared by windows, but natively a row is late that is behind its slice: that must be asked for."""
+    chosen = {}
+    for name, window in {
+        "tumbling": pn.tumbling("1 s"),
+        "twice": pn.sliding("2 s", every="1 s"),
+        "often": pn.sliding("60 s", every="1 s"),
+        "apart": pn.sliding("1 s", every="3 s"),
+        "session": pn.session("1 s"),
+        "rows": pn.tumbling(pn.rows(5)),
+    }.items():
+        query = pn.stream(stream, time="ts").window(window).agg(n="count(*)")
+        chosen[name] = choose(Job(query._plan, stream)).name
+    assert chosen == {
+        "tumbling": "native", "twice": "native_overlaps", "often": "key_groups", "apart": "native",
+        "session": "key_groups", "rows": "key_groups",
+    }  # fmt: skip
     query = pn.stream(stream, time="ts").window(pn.tumbling("1 s")).agg(n="count(*)")
-    assert choose(Job(query._plan, stream)).name == "key_groups"
+    for asked in ({"late": True}, {"at_once": True}, {"inside": True}):
+        assert choose(Job(query._plan, stream, **asked)).name == "key_groups"
 
 
 def test_a_row_behind_the_watermark_counts_in_windows_that_are_open(

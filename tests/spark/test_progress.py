@@ -86,7 +86,8 @@ def test_sums_count_every_batch_once() -> None:
     stream = all_given(Stream("sums", *(report(i, late=i % 2) for i in range(10))))
     for _ in range(3):
         facts = progress(stream)
-    assert facts["total"] == {"from_batch": 0, "batches": 10, "rows": 100, "late_rows": 5, "results": 30}
+    sums = {"rows": 100, "late_rows": 5, "missed_groups": 0, "results": 30}
+    assert facts["total"] == {"from_batch": 0, "batches": 10, **sums}
     assert facts["late_rows"] == 1
     assert facts["seconds"] == 0.5
 
@@ -144,13 +145,24 @@ def test_every_must_be_a_time() -> None:
         watch(Stream("wrong"), every="1 month")  # type: ignore[arg-type]
 
 
+def test_a_stream_of_sparks_own_windows_says_what_they_missed(spark: Any, tmp_path: Any) -> None:
+    tables = [pa.table({"t": pa.array(t, pa.int64())}) for t in ([0, 60], [61], [5, 7, 30, 90])]
+    query = pn.stream(micro_batches(spark, tables), time="t", watermark=10).window(w=pn.tumbling(20)).agg(n="count(*)")
+    writer = query.to_spark().writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    facts = pn.watch(writer.trigger(availableNow=True).start(), file=io.StringIO())
+    # 5 and 7 in one window, 30 in another
+    assert facts["total"]["missed_groups"] == 2
+    assert facts["total"]["late_rows"] is None
+    assert "2 late groups of rows" in line(facts)
+
+
 def test_a_real_stream(spark: Any, tmp_path: Any) -> None:
     """Rows, late ones, results and watermark of a stream on Spark, as the embedded operator counts them."""
-    times = [[0, 10, 30, 60], [61, 5, 90, 7]]
+    times = [[0, 10, 30, 60], [61], [5, 90, 7]]
     tables = [pa.table({"t": pa.array(t, pa.int64()), "v": pa.array(t, pa.int64())}) for t in times]
     query = pn.stream(micro_batches(spark, tables), time="t", watermark=10).window(w=pn.tumbling(20)).agg(n="count(*)")
     stream = (
-        query.to_spark()
+        query.to_spark(strategy="key_groups")
         .writeStream.format("noop")
         .option("checkpointLocation", str(tmp_path / "checkpoint"))
         .trigger(availableNow=True)

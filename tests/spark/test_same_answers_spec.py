@@ -110,7 +110,7 @@ def test_streaming_together(spark: Any, tmp_path: Path) -> None:
     # those that end earlier wait with the watermark that they have
     padded = [[*batches, *[(None, batches[-1][1])] * (length - len(batches))] for batches in played]
     members = [
-        member(transcript.query(), [mark for _, mark in batches], groups=2, keep_late=True)
+        member(transcript.query(), [mark for _, mark in batches], groups=2, keep_late=True, at_once=True)
         for transcript, batches in zip(transcripts, padded)
     ]
     inputs = [

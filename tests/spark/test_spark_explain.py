@@ -47,9 +47,12 @@ def test_the_only_one(frame: Any) -> None:
 def test_a_stream(spark: Any) -> None:
     frame = spark.readStream.format("rate").load().selectExpr("timestamp as ts", "value as k")
     found = _query(frame, pn.tumbling("1 s"), watermark="2 s").explain()
-    assert found.chosen.startswith("key_groups, which decides lateness row by row")
+    assert found.chosen.startswith("native, the cheapest of the")
     assert "minus 2000 ms" in found.watermark
-    assert "native           can, but only if asked for" in str(found)
+    assert "native_overlaps  can, at" in str(found)
+    often = _query(frame, pn.sliding("60 s", every="1 s"), watermark="2 s").explain()
+    assert often.chosen.startswith("key_groups, the cheapest of the")
+    assert "native           can, but only if asked for: on a stream it may call other rows late" in str(often)
     manual = _query(frame, pn.tumbling("1 s"), watermark="manual").explain()
     assert "no meaning on Spark" in manual.watermark
 

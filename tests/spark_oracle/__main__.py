@@ -1,4 +1,7 @@
-"""Compare so many random streams with Spark's own windows: `python -m tests.spark_oracle --streams 300 --seed 1`."""
+"""Compare random streams, embedded and by every strategy, with Spark's own windows.
+
+`python -m tests.spark_oracle --streams 300 --seed 1`
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import panes as pn
-from tests.spark_oracle.streams import counted_by_panes, counted_by_spark, difference, on_spark, random_stream
+from tests.spark_oracle.streams import (
+    by_strategy,
+    counted_by_panes,
+    counted_by_spark,
+    difference,
+    on_spark,
+    random_stream,
+    strategies,
+)
 
 #: so many queries run at a time
 TOGETHER = 4
@@ -18,18 +29,28 @@ TOGETHER = 4
 
 def compare(spark: Any, seeds: range, folder: Path) -> tuple[list[str], dict[str, Counter[str]]]:
     """What differs, and per kind of window how many streams, rows, late rows and rows left out there were."""
-    wrong: list[str] = []
+    wrong: list[str | None] = []
     totals: dict[str, Counter[str]] = {}
     for first in range(seeds.start, seeds.stop, TOGETHER):
         streams = [random_stream(seed) for seed in range(first, min(first + TOGETHER, seeds.stop))]
-        running = [on_spark(spark, stream, folder / str(stream.seed)) for stream in streams]
-        for stream, (query, name) in zip(streams, running, strict=True):
+        places = {stream: folder / str(stream.seed) for stream in streams}
+        running = [on_spark(spark, stream, place) for stream, place in places.items()]
+        others = [
+            (stream, strategy, by_strategy(spark, stream, strategy, place))
+            for stream, place in places.items()
+            for strategy in strategies(stream)
+        ]
+        by_spark = {s: counted_by_spark(spark, *each) for s, each in zip(streams, running, strict=True)}
+        for stream, strategy, each in others:
+            got = counted_by_spark(spark, *each)
+            want = counted_by_panes(stream, as_spark=False).counted if stream.kind == "session" else by_spark[stream]
+            wrong.append(difference(stream, want, got, strategy))
+        for stream in streams:
             panes = counted_by_panes(stream)
-            said = difference(stream, counted_by_spark(spark, query, name), panes.counted)
-            wrong += [] if said is None else [said]
+            wrong.append(difference(stream, by_spark[stream], panes.counted, "embedded"))
             seen = {"streams": 1, "rows": panes.rows, "late": panes.late, "left out": panes.left_out}
             totals.setdefault(stream.kind, Counter()).update(seen)
-    return wrong, totals
+    return [said for said in wrong if said is not None], totals
 
 
 def main() -> int:

@@ -68,24 +68,48 @@ def second(moment: datetime) -> int:
     return round((moment - BASE).total_seconds())
 
 
+def _frame(spark: Any, stream: Stream, folder: Path) -> Any:
+    from pyspark.sql import functions as F
+
+    frame = pn.testing.micro_batches(spark, [table_of(rows) for rows in stream.batches], folder=folder / "in")
+    return frame.withColumn("ts", F.col("ts").cast("timestamp"))  # Spark's windows are in the zone of the session
+
+
+def _start(frame: Any, name: str, folder: Path) -> tuple[Any, str]:
+    flat = frame.selectExpr(
+        "k", "cast(start as timestamp_ntz) as start", "cast(end as timestamp_ntz) as end", "n", "s"
+    )  # fmt: skip
+    running = flat.writeStream.format("memory").queryName(name).outputMode("append")
+    return running.option("checkpointLocation", str(folder / "ck")).trigger(availableNow=True).start(), name
+
+
+def strategies(stream: Stream) -> tuple[str, ...]:
+    """Those that must give what Spark gives; of sessions, what the embedded operator gives."""
+    alone = ("native",) if stream.kind == "tumbling" else ()
+    return ("key_groups", *(() if stream.kind == "session" else ("native_overlaps", *alone)))
+
+
+def by_strategy(spark: Any, stream: Stream, strategy: str, folder: Path) -> tuple[Any, str]:
+    """As `on_spark`, of a query of Panes."""
+    frame = _frame(spark, stream, folder / strategy)
+    asked = pn.stream(frame, time="ts", key="k", watermark=f"{round(stream.delay * 1000)} ms").window(w=stream.window)
+    given = asked.agg(n="count(*)", s="sum(v)").to_spark(strategy=strategy, key_groups=4)
+    given = given.selectExpr("k", "window_start as start", "window_end as end", "n", "s")
+    return _start(given, f"panes_{strategy}_{abs(stream.seed)}", folder / strategy)
+
+
 def on_spark(spark: Any, stream: Stream, folder: Path) -> tuple[Any, str]:
     """The running query, and the name of the table in memory that it fills."""
     from pyspark.sql import functions as F
 
-    frame = pn.testing.micro_batches(spark, [table_of(rows) for rows in stream.batches], folder=folder / "in")
-    frame = frame.withColumn("ts", F.col("ts").cast("timestamp"))  # Spark's windows are in the zone of the session
+    frame = _frame(spark, stream, folder)
     frame = frame.withWatermark("ts", f"{round(stream.delay * 1000)} milliseconds")
     if stream.kind == "session":
         window = F.session_window("ts", f"{stream.size} seconds")
     else:
         window = F.window("ts", f"{stream.size} seconds", f"{stream.slide} seconds")
     counted = frame.groupBy("k", window.alias("w")).agg(F.count("*").alias("n"), F.sum("v").alias("s"))
-    name = f"oracle_{abs(stream.seed)}"
-    flat = counted.selectExpr(
-        "k", "cast(w.start as timestamp_ntz) as start", "cast(w.end as timestamp_ntz) as end", "n", "s"
-    )
-    running = flat.writeStream.format("memory").queryName(name).outputMode("append")
-    return running.option("checkpointLocation", str(folder / "ck")).trigger(availableNow=True).start(), name
+    return _start(counted.selectExpr("k", "w.start", "w.end", "n", "s"), f"oracle_{abs(stream.seed)}", folder)
 
 
 def counted_by_spark(spark: Any, running: Any, name: str) -> Counted:
@@ -105,7 +129,8 @@ class ByPanes:
     left_out: int = 0
 
 
-def counted_by_panes(stream: Stream) -> ByPanes:
+def counted_by_panes(stream: Stream, *, as_spark: bool = True) -> ByPanes:
+    """`as_spark`: without the rows that Spark drops though they touch an open session."""
     query = (
         pn.stream(None, schema=SCHEMA, time="ts", key="k", watermark="manual")
         .window(w=stream.window)
@@ -118,7 +143,7 @@ def counted_by_panes(stream: Stream) -> ByPanes:
         for row in rows:
             found.rows += 1
             dropped = stream.kind == "session" and reached is not None and row[0] + stream.size <= reached
-            if dropped and takes(query, op, row):
+            if as_spark and dropped and takes(query, op, row):
                 found.left_out += 1
             else:
                 _count(found, op.push(table_of((row,))))
@@ -143,8 +168,8 @@ def _count(found: ByPanes, results: Any) -> None:
         found.counted[r["k"], second(r["window_start"]), second(r["window_end"]), r["n"], r["s"]] += 1
 
 
-def difference(stream: Stream, spark: Counted, panes: Counted) -> str | None:
-    if spark == panes:
+def difference(stream: Stream, want: Counted, got: Counted, who: str) -> str | None:
+    if want == got:
         return None
-    missing, more = sorted((spark - panes).elements()), sorted((panes - spark).elements())
-    return f"{stream}\n  only Spark: {missing}\n  only Panes: {more}"
+    missing, more = sorted((want - got).elements()), sorted((got - want).elements())
+    return f"{stream}, {who}\n  missing: {missing}\n  more: {more}"

@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from panes.composed import merge
-from panes.cql.compile_windows import window_label, window_of
+from panes.cql.compile_windows import duration, window_label, window_of
 from panes.cql.expressions import aggregates_in
 from panes.cql.names import PSEUDO_COLUMNS, Names, is_of_windows
 from panes.cql.printing import expression_text
 from panes.cql.resolved import Input, Order, Output, ResolvedSelect
 from panes.cql.timing import same_for_parts, time_of
 from panes.cql.tree import Name, WindowClause
+from panes.errors import QueryError
 from panes.plan.expressions import column_node, text_of
+from panes.plan.query import BATCH
 from panes.plan.steps import RESERVED
 from panes.plan.trees import rebuilt
 from panes.query import Query
@@ -35,6 +37,8 @@ def compile_windowed(compiler: Compiler, query: ResolvedSelect) -> Built:
     assert isinstance(source, Input)
     alike = _by_predicate(source.windows)
     if len(alike) > 1:
+        if query.early is not None:
+            raise QueryError("EMIT EARLY is for windows that see the same rows; these have conditions of their own")
         return _merged(compiler, query, source, alike)
     time = time_of(source)
     rows = compiler.stream(source, time)
@@ -51,6 +55,8 @@ def compile_windowed(compiler: Compiler, query: ResolvedSelect) -> Built:
     windowed = rows.window(**windows)
     if query.aggregated and not query.distinct and query.limit is None and not _inside(query, source):
         return _aggregated(windowed, query, keys)
+    if query.early is not None:
+        raise QueryError("EMIT EARLY is for aggregates per key and window, not for groups inside of a window")
     return relation(windowed, query)
 
 
@@ -158,6 +164,9 @@ def _aggregated(windowed: WindowedStream, query: ResolvedSelect, keys: dict[str,
     having = None if query.having is None else over_results(query.having)
     order = [_ordered_text(o, over_results(o.tree)) for o in query.order_by]
     made = windowed.agg(**(aggregates or {"count(*)": "count(*)"}))
+    if query.early is not None:
+        every = query.early.every
+        made = made.early(BATCH if every is None else duration(every), clock=query.early.clock)
     if having is not None:
         made = made.where(having)
     if order:

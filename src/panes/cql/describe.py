@@ -88,6 +88,8 @@ def _query(query: ResolvedQuery) -> str:
         lines.append("distinct")
     if query.model is not None:
         lines.append(f"evaluated {query.model} driven")
+    if query.early is not None:
+        lines.append(part_text(query.early).lower())
     return "\n".join(lines)
 
 

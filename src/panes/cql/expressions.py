@@ -51,6 +51,7 @@ _PSEUDO_TYPES: Mapping[str, pa.DataType] = {
     "window_from": pa.int64(),
     "window_to": pa.int64(),
     "revision": pa.int32(),
+    "final": pa.bool_(),
     "void": pa.bool_(),
 }
 

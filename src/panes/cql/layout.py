@@ -18,7 +18,7 @@ INDENT = 4
 _OPEN = {"(": ")", "[": "]"}
 _JOIN_WORDS = ("CROSS", "INNER", "LEFT", "RIGHT", "FULL", "JOIN")
 #: Words that begin a line of their own where a statement or query does not fit one line.
-_CLAUSES = ("FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "EVALUATE", *_JOIN_WORDS)
+_CLAUSES = ("FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "EVALUATE", "EMIT", *_JOIN_WORDS)
 _STATEMENT_PARTS = ("SOURCE", "WATERMARK", "LATENESS", "IDLE", "TIMEOUT", "EXTENDS", "INSERT")
 _WINDOW_PARTS = ("EVERY", "OFFSET", "AT", "ALIGN", "PARTITIONED", "PARTITION", "WHERE", "AS", "MAX", "UNTIL")
 _QUERIES = ("SELECT", "MERGE")

@@ -16,7 +16,7 @@ KEYWORDS = RESERVED | frozenset(
     schema stream extends source file socket console watermark lateness idle timeout
     size every partitioned partition by session landmark fixed to band delta punctuated begin until threshold
     at least rows cumulate max policy keep offset time zone align start change
-    group order asc desc nulls first last evaluate tuple batch driven
+    group order asc desc nulls first last evaluate tuple batch driven emit early clock
     explain parse rewrite resolve compile show streams schemas queries describe drop query
     table tumble hop descriptor cast try_cast interval escape div filter distinct timestamp date datetime
     """.upper().split()

@@ -18,7 +18,7 @@ from panes.plan.expressions import column_node
 from panes.plan.habits import BARE, FUNCTIONS
 
 #: Columns that the windows of a query have.
-PSEUDO_COLUMNS = ("window", "window_start", "window_end", "window_from", "window_to", "revision", "void")
+PSEUDO_COLUMNS = ("window", "window_start", "window_end", "window_from", "window_to", "revision", "final", "void")
 
 
 _WHERE = ("is not known in WHERE, which comes before the windows", "a condition on results is HAVING")

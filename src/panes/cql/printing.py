@@ -24,6 +24,7 @@ from panes.cql.tree import (
     Describe,
     Drop,
     Duration,
+    EmitEarly,
     Entry,
     Explain,
     FileSource,
@@ -171,7 +172,14 @@ def _(select: Select) -> str:
         _clause("ORDER BY", select.order_by),
         "" if select.limit is None else f"LIMIT {select.limit}",
         f"EVALUATE {select.model.upper()} DRIVEN" if select.model else "",
+        "" if select.early is None else _text(select.early),
     )
+
+
+@_text.register
+def _(early: EmitEarly) -> str:
+    every = "BATCH" if early.every is None else _text(early.every)
+    return f"EMIT EARLY EVERY {every}{' BY CLOCK' if early.clock else ''}"
 
 
 @_text.register

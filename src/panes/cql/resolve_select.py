@@ -34,6 +34,7 @@ from panes.plan.written import in_place_of, named
 Shown = list[tuple[str, exp.Expr]]
 
 _ADD_WINDOW = "add [SIZE ...] after the stream's name"
+_AGGREGATE_EARLY = "select aggregates, without DISTINCT, LIMIT or JOIN, or leave EMIT out"
 
 
 class SelectResolver(WindowResolver, ABC):
@@ -61,7 +62,7 @@ class SelectResolver(WindowResolver, ABC):
     def select(self, node: Select) -> ResolvedSelect:
         source = self._reference(node.source)
         names = Names.of(source)
-        names = replace(names, absent=absent_columns(names.inputs, self.catalog))
+        names = replace(names, absent=absent_columns(names.inputs, self.catalog, early=node.early is not None))
         expressions = Expressions(names, self.fail)
         rows = expressions if names.joined or not names.windowed else Expressions(names.of_rows, self.fail)
         where = None if node.where is None else rows.row(node.where, "WHERE")
@@ -81,8 +82,9 @@ class SelectResolver(WindowResolver, ABC):
         aggregated = any(has_aggregates(t) for t in trees)
         parts = tuple(dict.fromkeys(p.text for i in names.inputs for w in i.windows for p in w.partitioned))
         made = ResolvedSelect(
-            outputs, source, where, keys, parts, having, order, node.limit, node.distinct, node.model, aggregated
-        )
+            outputs, source, where, keys, parts, having, order, node.limit, node.distinct, node.model, aggregated,
+            node.early,
+        )  # fmt: skip
         if names.windowed or names.joined:
             self._check_windowed(node, made, names)
         else:
@@ -127,7 +129,7 @@ class SelectResolver(WindowResolver, ABC):
         if node.on is None:
             return joined
         names = Names.of(joined)
-        names = replace(names, absent=absent_columns(names.inputs, self.catalog))
+        names = replace(names, absent=absent_columns(names.inputs, self.catalog, early=False))
         expressions = Expressions(names, self.fail)
         on = expressions.row(node.on, "the ON of a join")
         self._check_condition(expressions, on, node.on, "ON")
@@ -271,10 +273,14 @@ class SelectResolver(WindowResolver, ABC):
                 self.fail(f"{what} on a stream without a window would wait for ever", node.span, _ADD_WINDOW)
         if node.model is not None:
             self.fail("EVALUATE says when windows are evaluated, and there is none", node.span, _ADD_WINDOW)
+        if node.early is not None:
+            self.fail("EMIT says when open windows are given, and there is none", node.span, _ADD_WINDOW)
 
     def _check_windowed(self, node: Select, made: ResolvedSelect, names: Names) -> None:
         if made.having is not None and not made.aggregated:
             self.fail("HAVING is a condition on aggregates, and there are none", node.having, "use WHERE")
+        if node.early is not None and (names.joined or not made.aggregated or node.distinct or node.limit is not None):
+            self.fail("EMIT EARLY is for aggregates of windows, not for their rows", node.span, _AGGREGATE_EARLY)
         if not made.aggregated:
             return
         allowed = {text_of(k.tree) for k in made.keys} | {_part_text(names, p) for p in made.parts}

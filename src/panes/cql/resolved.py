@@ -12,7 +12,7 @@ from typing import Literal
 from sqlglot import exp
 
 from panes.cql.catalog import Column, Columns, SchemaEntry, StreamEntry
-from panes.cql.tree import JoinKind, Model, Span, WindowClause
+from panes.cql.tree import EmitEarly, JoinKind, Model, Span, WindowClause
 from panes.cql.types import Type
 
 
@@ -70,6 +70,7 @@ class ResolvedSelect:
     distinct: bool = False
     model: Model | None = None
     aggregated: bool = False
+    early: EmitEarly | None = None
 
     @property
     def columns(self) -> Columns:

@@ -297,8 +297,17 @@ Model = Literal["tuple", "time", "batch"]
 
 
 @dataclass(frozen=True)
+class EmitEarly:
+    """`EMIT EARLY EVERY d [BY CLOCK]`, or `EVERY BATCH`: no length."""
+
+    every: Duration | None
+    clock: bool = False
+
+
+@dataclass(frozen=True)
 class Select:
-    """`SELECT entries FROM reference [WHERE] [GROUP BY] [HAVING] [ORDER BY] [LIMIT] [EVALUATE model DRIVEN]`"""
+    """`SELECT entries FROM reference [WHERE] [GROUP BY] [HAVING] [ORDER BY] [LIMIT] [EVALUATE model DRIVEN]
+    [EMIT EARLY EVERY d]`"""
 
     entries: tuple[Entry, ...]
     source: Reference
@@ -309,6 +318,7 @@ class Select:
     limit: int | None = None
     distinct: bool = False
     model: Model | None = None
+    early: EmitEarly | None = None
     span: Span | None = field(default=None, compare=False)
 
 

@@ -17,6 +17,7 @@ from panes.cql.tree import (
     Attribute,
     CreateStream,
     Duration,
+    EmitEarly,
     Entry,
     Join,
     Merge,
@@ -169,7 +170,8 @@ class _Writer:
         if said is None:
             trees |= {n: _aggregate(text, stream.scope) for n, text in plan.aggregation.written.items()}
         select = Select((), replace(reference, windows=clauses), _where(stream))
-        select = replace(select, group_by=tuple(column_node(k) for k in stream.keys), model=model)
+        keys = tuple(column_node(k) for k in stream.keys)
+        select = replace(select, group_by=keys, model=model, early=_early(plan))
         return written_out(_with_steps(plan, select, trees), stream.scope, in_aggregates=said is not None)
 
     def _join(self, plan: QueryPlan, source: Source | None, said: Said) -> Select:
@@ -321,6 +323,16 @@ def _span(micros: int | None) -> Duration | None:
         return None
     size, unit = next((size, unit) for size, unit in ((1_000_000, "sec"), (1000, "ms"), (1, "us")) if not micros % size)
     return Duration(micros // size, unit)
+
+
+def _early(plan: QueryPlan) -> EmitEarly | None:
+    early = plan.early
+    if early is None:
+        return None
+    if early.clock is not None:
+        seconds, rest = divmod(early.clock, 1_000_000)
+        return EmitEarly(Duration(early.clock / 1_000_000 if rest else seconds, "sec"), clock=True)
+    return EmitEarly(None if early.every is None else _ticks(plan.stream, early.every))
 
 
 def _ticks(plan: StreamPlan, ticks: int) -> Duration:

@@ -43,7 +43,7 @@ def told_apart(
 ) -> Identity:
     """The identity of results, and what says which of them is the newest."""
     columns = identity_columns(plan, what, windows, positions)
-    if plan.stream.lateness is None:
+    if not plan.given_again:
         return Identity(columns)
     revision, void = _called(plan, "revision"), _called(plan, "void")
     lost = (column for column, name in (("revision", revision), ("void", void)) if name is None)

@@ -7,13 +7,14 @@ In: a stream's columns, time and keys, with windows and outputs as the user wrot
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
 import pyarrow as pa
 
 from panes.aggregates.base import Aggregate
+from panes.aggregates.basic import Count
 from panes.errors import QueryError, WrongType
 from panes.plan.aggregation import Aggregation, compile_aggregates
 from panes.plan.batches import conform
@@ -21,15 +22,22 @@ from panes.plan.column_names import check_name
 from panes.plan.expressions import Scope
 from panes.plan.identity import told_apart
 from panes.plan.scalars import Scalars
-from panes.plan.silence import BY_ROWS, Silence
-from panes.plan.steps import RESERVED, Shape, Step, apply_steps
+from panes.plan.silence import BY_ROWS, Silence, silent_for
+from panes.plan.steps import FINAL, RESERVED, Shape, Step, apply_steps
 from panes.plan.total import never_fail
+from panes.slicing.lane import Agg
 from panes.slicing.ledger import KEEP_LATE
 from panes.slicing.result_schema import schema_at_first
 from panes.slicing.rows.measures import measure_dtype
-from panes.slicing.spec import OperatorSpec
+from panes.slicing.spec import NOT_EARLY, Early, OperatorSpec
+from panes.slicing.workload import order_free
 from panes.units import TimeDomain
 from panes.windows.base import Bound, LookBack, Machine, Window
+
+#: What `early` may be told on Spark: at the end of every micro-batch.
+BATCH = "batch"
+#: How many rows a window holds, by which early results know whether it has changed.
+_ROWS = Agg("panes.rows", (), Count(()).bind(()))
 
 
 @dataclass(frozen=True)
@@ -89,13 +97,15 @@ class QueryPlan:
     aggregation: Aggregation
     scalars: Scalars
     emit_empty: bool = False
+    early: Early | None = None
     steps: tuple[Step, ...] = ()
 
     @cached_property
     def given(self) -> Shape:
         """What the windows give, before any step."""
         schema = self.aggregation.finished(schema_at_first(self.operator_spec(), self.bound))
-        return Shape(schema, tuple(n for n in schema.names if n in RESERVED or n in self.stream.keys))
+        known = {*RESERVED, *self.stream.keys, *(() if self.early is None else (FINAL,))}
+        return Shape(schema, tuple(n for n in schema.names if n in known))
 
     @property
     def shape(self) -> Shape:
@@ -121,7 +131,7 @@ class QueryPlan:
             schema=stream.schema,
             time=stream.time,
             domain=stream.domain,
-            aggs=self.aggregation.aggs,
+            aggs=self.aggregation.aggs if self.early is None else (*self.aggregation.aggs, _ROWS),
             windows=self.windows,
             expressions=self.scalars,
             read=stream.read,
@@ -129,6 +139,7 @@ class QueryPlan:
             watermark=stream.watermark,
             lateness=stream.lateness,
             emit_empty=self.emit_empty,
+            early=self.early,
             keep_late=keep_late,
             store=store,
             finalize=None if self.aggregation.direct and not self.steps else self._finish,
@@ -140,9 +151,14 @@ class QueryPlan:
         )
 
     @property
+    def given_again(self) -> bool:
+        """Whether a result may be given again, or withdrawn."""
+        return self.stream.lateness is not None or self.early is not None
+
+    @property
     def _void(self) -> str | None:
         """What the column that says whether a result is withdrawn is called after all steps, if it is there."""
-        given = None if self.stream.lateness is None else "void"
+        given = "void" if self.given_again else None
         return self.steps[-1].after.called("void") if self.steps else given
 
     def _rows_can_wait(self) -> bool:
@@ -173,6 +189,7 @@ class QueryPlan:
             "where": [e.text for e in stream.where],
             "aggregates": dict(self.aggregation.computed),
             "emit_empty": self.emit_empty,
+            **({} if self.early is None else {"early": asdict(self.early)}),
         }
 
 
@@ -207,6 +224,27 @@ def plan_query(
     aggregation = compile_aggregates(outputs, stream.scope)
     everything = Scalars(stream.scope, {**scalars.wanted, **aggregation.inputs})
     return QueryPlan(stream, tuple(windows.items()), tuple(bound), aggregation, everything, emit_empty)
+
+
+def early_plan(plan: QueryPlan, every: Any, *, clock: bool = False) -> QueryPlan:
+    """The query with results of windows that have not closed, too."""
+    if plan.early is not None:
+        raise QueryError("early(): the query gives early results already; say it once")
+    if plan.steps:
+        raise QueryError("early() comes right after agg(), before where, select and order_by")
+    for label, bound in plan.bound:
+        if not order_free(bound):
+            raise QueryError(f"window {label!r}: {NOT_EARLY}")
+    if FINAL in (*plan.aggregation.outputs, *plan.stream.keys):
+        raise QueryError(f"early(): {FINAL!r} is the column that says whether a window has closed; choose another name")
+    if every == BATCH:
+        if clock:
+            raise QueryError(f"early({BATCH!r}): micro-batches come when Spark's trigger says so; leave clock out")
+        return replace(plan, early=Early(by_batch=True))
+    if clock:
+        return replace(plan, early=Early(clock=silent_for(every, "early")))
+    ticks = plan.stream.domain.ticks(every, argument="early", positive=True)
+    return replace(plan, early=Early(every=ticks))
 
 
 def check_names(names: Mapping[str, Any], keys: Sequence[str], where: str) -> None:

@@ -26,6 +26,8 @@ from panes.slicing.identity import voids_first
 
 #: Columns of every result, which keys and outputs can't be named.
 RESERVED = ("window", "window_start", "window_end", "window_from", "window_to", "revision", "void")
+#: One more, where windows are given before they close.
+FINAL = "final"
 #: Columns that `order_by` goes by before anything else: windows stay in order, and so do their corrections.
 _FIRST = ("window_end", "window_to", "revision")
 

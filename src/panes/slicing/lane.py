@@ -116,6 +116,7 @@ class Results:
     hi: Array | None = None
     revision: Array | None = None  # int32; None: all are given for the first time
     void: Array | None = None  # bool; None: none is
+    final: Array | None = None  # bool; None: all windows have closed
 
     def __len__(self) -> int:
         return len(self.slots)
@@ -136,6 +137,7 @@ class Results:
             np.full(n, NO_TIME) if self.hi is None else self.hi,
             np.zeros(n, np.int32) if self.revision is None else self.revision,
             np.zeros(n, bool) if self.void is None else self.void,
+            np.ones(n, bool) if self.final is None else self.final,
             self.values,
         )
 
@@ -144,7 +146,7 @@ class Results:
         """Several results as one; at least one part."""
         if len(parts) == 1:
             return parts[0]
-        query, slots, start, end, lo, hi, revision, void, values = zip(*(p.written() for p in parts))
+        query, slots, start, end, lo, hi, revision, void, final, values = zip(*(p.written() for p in parts))
         if any(column.dtype == np.float64 for column in lo):
             lo, hi = ([with_nan(column) for column in columns] for columns in (lo, hi))
         return Results(
@@ -157,6 +159,7 @@ class Results:
             hi=np.concatenate(hi),
             revision=np.concatenate(revision),
             void=np.concatenate(void),
+            final=np.concatenate(final),
         )
 
 
@@ -171,6 +174,7 @@ class Written(NamedTuple):
     hi: Array
     revision: Array
     void: Array
+    final: Array
     values: tuple[pa.Array, ...]
 
 

@@ -33,7 +33,7 @@ from panes.slicing.result_schema import dimensions, positions
 from panes.slicing.results import Result, ResultBuilder
 from panes.slicing.row_buffer import RowBuffer
 from panes.slicing.rows.row_lane import RowLane
-from panes.slicing.spec import MANUAL, OperatorSpec
+from panes.slicing.spec import MANUAL, NOT_EARLY, Early, OperatorSpec
 from panes.slicing.workload import Workload, analyse, order_free
 from panes.state.checked import demand
 from panes.state.journal import Journal, Replaced
@@ -131,7 +131,8 @@ class SliceOperator:
         if not rows:
             return PartialLane(
                 queries, spec.aggs_in_any_order, lateness=spec.lateness, keyed=bool(spec.keys), store=spec.store,
-                emit_empty=spec.emit_empty, in_order=spec.in_order and spec.lateness is None, journal=self._journal,
+                emit_empty=spec.emit_empty, in_order=spec.in_order and spec.lateness is None,
+                early=spec.early is not None, journal=self._journal,
             )  # fmt: skip
         return RowLane(
             queries, spec.aggs, lateness=spec.lateness, dimensions=dimensions, store=spec.store,
@@ -174,8 +175,12 @@ class SliceOperator:
         may make something due sooner: a correction, or a session that ends at once."""
         rows = [lane.rows_until_due() for lane in self._lanes if isinstance(lane, RowLane)]
         sessions = any(isinstance(lane, PartialLane) and lane.sessions for lane in self._lanes)
-        due = min(lane.next_due(self.watermark) for lane in self._lanes)
+        due = min(*(lane.next_due(self.watermark) for lane in self._lanes), self._next_early())
         return due, min(rows, default=NEVER), sessions or self.spec.lateness is not None
+
+    def _next_early(self) -> int:
+        """No window is given before it closes as long as the watermark is below this."""
+        return NEVER if self.spec.early is None else self.spec.early.next_after(self.watermark)
 
     def next_due(self) -> int:
         """Nothing can become due before the watermark has reached this tick (unless rows come)."""
@@ -225,8 +230,34 @@ class SliceOperator:
         if tick < self.watermark:
             self._counts["watermark_regressions"] += 1
         elif tick > self.watermark:
+            before = self.watermark
             parts += self._advance(min(tick, TIME_LIMIT))
+            parts += self._early_since(before)
         return parts
+
+    def early(self) -> Result:
+        """Open windows as they stand, those that have changed since they were last given; of a query with `early`."""
+        if self.spec.early is None:
+            raise QueryError("early(): say query.early(...) first, so that results have a column that says so: `final`")
+        with self._turn:
+            self._open("early")
+            return self._all_or_nothing(self._give_early)
+
+    def end_of_batch(self) -> Result | None:
+        """A micro-batch has ended: what is given then, beside what is due."""
+        return self.early() if self.spec.early is not None and self.spec.early.by_batch else None
+
+    def _give_early(self) -> list[Results]:
+        self._begin()
+        return self._flush() + self._standing()
+
+    def _standing(self) -> list[Results]:
+        return [results for lane in self._lanes if isinstance(lane, PartialLane) for results in lane.stand()]
+
+    def _early_since(self, before: int) -> list[Results]:
+        """What is given early because the watermark has moved from `before` to where it is."""
+        early = self.spec.early
+        return self._standing() if early is not None and early.passed(before, self.watermark) else []
 
     def finish(self) -> Result:
         """End of stream; returns everything that the end makes due. No more input after this."""
@@ -268,7 +299,9 @@ class SliceOperator:
     def _take_back(self) -> None:
         """A call has failed."""
         if self._journal.is_open:
+            self._broken = True  # as long as not all of it is taken back
             self._journal.rewind()
+            self._broken = False
         elif self._halfway:
             self._broken = True
 
@@ -328,6 +361,31 @@ class SliceOperator:
         return result
 
     def _ingest(self, table: pa.Table) -> list[Results]:
+        if self.spec.early is None or self.spec.watermark == MANUAL:
+            return self._take(table)
+        parts: list[Results] = []
+        for piece in self._pieces(table, self.spec.early):
+            before = self.watermark
+            parts += self._take(piece)
+            parts += self._early_since(before)
+        return parts
+
+    def _pieces(self, table: pa.Table, early: Early) -> list[pa.Table]:
+        """Rows up to the one with which the watermark passes a moment at which windows are given early, and so on."""
+        column = column_from_arrow(table[self.spec.time])
+        times = column.values.astype(np.int64)
+        usable = (times <= TIME_LIMIT) & (times >= -TIME_LIMIT)
+        usable = usable if column.valid is None else usable & column.valid
+        times = np.where(usable, times, -TIME_LIMIT)
+        reached = np.maximum(np.maximum.accumulate(times) - self.spec.bound, self.watermark)
+        moments = reached // (early.every or NEVER)
+        passes = np.append(moments[0] > self.watermark // (early.every or NEVER), moments[1:] > moments[:-1])
+        if self.watermark == ALWAYS:  # with the first row that has a time the watermark begins, and passes nothing yet
+            passes[: int(np.argmax(usable))] = False
+        ends = [*(np.flatnonzero(passes[:-1]) + 1).tolist(), len(times)]
+        return [table.slice(a, b - a) for a, b in zip([0, *ends], ends)]
+
+    def _take(self, table: pa.Table) -> list[Results]:
         if self._groups is not None:
             self._groups.check(table, self.spec.keys)
         evaluated = {text: column_from_arrow(a) for text, a in self._expressions.evaluate(table).items()}
@@ -416,7 +474,7 @@ class SliceOperator:
         for lane in self._lanes:
             self._collect_rejected(lane)
         if self.watermark >= self._calm_until and not self._fails_on_rows:
-            self._calm_until = min(lane.calm_until(step) for lane in self._lanes)
+            self._calm_until = min(*(lane.calm_until(step) for lane in self._lanes), self._next_early())
         self._buffer.forget_due()
         return parts
 
@@ -455,6 +513,8 @@ class SliceOperator:
         query = Query(label, self._next_number, bound)
         self._expressions = self._expressions.including(bound.columns)
         by_rows = not order_free(bound)
+        if by_rows and self.spec.early is not None:
+            raise QueryError(f"window {label!r}: {NOT_EARLY}")
         for lane in self._lanes:
             if isinstance(lane, RowLane) == by_rows:
                 lane.add_window(query, self.watermark)

@@ -37,8 +37,10 @@ def result_schema(spec: OperatorSpec, positions: pa.DataType | None) -> pa.Schem
     fields += [("window", pa.string()), ("window_start", time), ("window_end", time)]
     if positions is not None:
         fields += [("window_from", positions), ("window_to", positions)]
-    fields += [*((a.name, a.bound.out_type) for a in spec.aggs), ("revision", REVISION)]
-    if spec.lateness is not None:
+    fields += [*((a.name, a.bound.out_type) for a in spec.shown_aggs), ("revision", REVISION)]
+    if spec.early is not None:
+        fields.append(("final", pa.bool_()))
+    if spec.given_again:
         fields.append(("void", pa.bool_()))
     return pa.schema(fields)
 

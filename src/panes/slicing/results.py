@@ -159,9 +159,11 @@ class ResultBuilder:
         columns += self._windows(given)
         if self._positions is not None:
             columns += [_position(bounds, n, self._positions) for bounds in (given.lo, given.hi)]
-        columns += given.values
+        columns += given.values[: len(self._spec.shown_aggs)]
         columns.append(_revisions(given.revision, n))
-        if self._spec.lateness is not None:
+        if self._spec.early is not None:
+            columns.append(pa.array(np.ones(n, bool) if given.final is None else given.final))
+        if self._spec.given_again:
             columns.append(pa.array(np.zeros(n, bool) if given.void is None else given.void))
         table = pa.Table.from_arrays(columns, self._column_names)
         due = given.end - 1  # NO_TIME is the lowest number and becomes the highest: windows without an end come last

@@ -14,10 +14,15 @@ from panes.errors import QueryError
 from panes.slicing.identity import Identity
 from panes.slicing.lane import Agg
 from panes.units import TimeDomain
-from panes.windows.base import Bound, Window
+from panes.windows.base import ALWAYS, NEVER, Bound, Window
 from panes.windows.codec import has_form, window_to_json
 
 MANUAL = "manual"
+#: Why some windows can't be given before they close.
+NOT_EARLY = (
+    "early(): it must see rows in the order of their time, so nobody knows what it holds before the watermark has "
+    "passed them; only windows on time and sessions are given before they close"
+)
 #: How results of windows are put together from slices.
 STORES = ("auto", "lazy", "eager")
 
@@ -31,6 +36,26 @@ class Expressions(Protocol):
     def including(self, texts: Iterable[str]) -> Expressions: ...
 
     def evaluate(self, table: pa.Table) -> Mapping[str, pa.ChunkedArray]: ...
+
+
+@dataclass(frozen=True)
+class Early:
+    """When windows are given that have not closed: whenever the watermark passes a multiple of `every` ticks, at the
+    end of every micro-batch, or when somebody asks."""
+
+    every: int | None = None
+    by_batch: bool = False
+    clock: int | None = None  # microseconds, for whoever runs it
+
+    def passed(self, before: int, watermark: int) -> bool:
+        """Whether the watermark, which was `before`, has passed a multiple; its beginning is none."""
+        return self.every is not None and before > ALWAYS and before // self.every < watermark // self.every
+
+    def next_after(self, watermark: int) -> int:
+        """The first watermark at which windows are given early; NEVER: none by itself."""
+        if self.every is None:
+            return NEVER
+        return ALWAYS if watermark == ALWAYS else (watermark // self.every + 1) * self.every
 
 
 @dataclass(frozen=True)
@@ -48,6 +73,8 @@ class OperatorSpec:
     watermark: int | str | None = None  # bound in ticks, MANUAL, or None: declared in order
     lateness: int | None = None
     emit_empty: bool = False
+    #: windows are also given before they close; None: they are not
+    early: Early | None = None
     keep_late: int | None = None  # so many rows that no result uses are held; None: all, for those who take them
     store: str = "auto"
     #: aggregates to result columns (expressions over aggregates); None: they are the result columns
@@ -95,6 +122,16 @@ class OperatorSpec:
         """Whether there is state that only users' own Python code understands."""
         own_cells = any(f.python for a in self.aggs for f in a.bound.fields)
         return own_cells or not all(has_form(window) for _, window in self.windows)
+
+    @property
+    def shown_aggs(self) -> tuple[Agg, ...]:
+        """The aggregates that somebody asked for; early results need the number of rows, too, after these."""
+        return self.aggs if self.early is None else self.aggs[:-1]
+
+    @property
+    def given_again(self) -> bool:
+        """Whether a window may be given more than once, and withdrawn."""
+        return self.lateness is not None or self.early is not None
 
     @property
     def in_order(self) -> bool:

@@ -197,7 +197,8 @@ class _Running:
     """A streaming query whose results are kept here, by micro-batch: a repeated one replaces itself."""
 
     def __init__(self, query: Query, folder: str) -> None:
-        self._frame = query.to_spark(late=True, key_groups=2)
+        # a transcript says what rows make due, and Spark's own windows would come a micro-batch later
+        self._frame = query.to_spark(late=True, key_groups=2, close="at once")
         self._folder = folder
         self._given: dict[int, list[dict[str, Any]]] = {}
         self._taken = -1

@@ -12,6 +12,7 @@ from panes.cql.errors import CqlError
 from panes.cql.grammar.functions import TableFunctions
 from panes.cql.grammar.words import Stop
 from panes.cql.tree import (
+    EmitEarly,
     Entry,
     Join,
     JoinKind,
@@ -26,7 +27,9 @@ from panes.cql.tree import (
 )
 
 #: Words that may follow a stream and are no alias of it.
-_NOT_ALIAS = frozenset("EVALUATE WATERMARK LATENESS IDLE TIMEOUT GROUP ORDER UNION INTERSECT EXCEPT WINDOW".split())
+_NOT_ALIAS = frozenset(
+    "EMIT EVALUATE WATERMARK LATENESS IDLE TIMEOUT GROUP ORDER UNION INTERSECT EXCEPT WINDOW".split()
+)
 _MODELS: dict[str, Model] = {"TUPLE": "tuple", "TIME": "time", "BATCH": "batch"}
 _JOINS: dict[tuple[str, ...], JoinKind] = {
     ("CROSS", "JOIN"): "cross",
@@ -48,6 +51,7 @@ _CLAUSES = {
     "ORDER BY": "order_by",
     "LIMIT": "limit",
     "EVALUATE": "model",
+    "EMIT": "early",
 }
 
 
@@ -195,11 +199,25 @@ class Queries(TableFunctions):
             return self.listing(self._order_item)
         if field == "limit":
             return self.integer("a number of rows")
+        if field == "early":
+            return self._early()
         model = next((model for word, model in _MODELS.items() if self.take(word)), None)
         if model is None:
             self.fail_expecting(*_MODELS)
         self.expect("DRIVEN")
         return model
+
+    def _early(self) -> EmitEarly:
+        """`EMIT EARLY EVERY 10 sec [BY CLOCK]` or `EMIT EARLY EVERY BATCH`"""
+        self.expect("EARLY")
+        self.expect("EVERY")
+        if self.take("BATCH"):
+            return EmitEarly(None)
+        every = self.duration("how often, such as 10 sec")
+        clock = self.take("BY")
+        if clock:
+            self.expect("CLOCK")
+        return EmitEarly(every, clock)
 
     def _order_item(self) -> OrderItem:
         tree = self.expression_here()

@@ -100,11 +100,30 @@ def moved(clock: ByClock, beat: Beat, operator: Advanced) -> tuple[Result | None
     return result, beat._replace(reached=operator.watermark)
 
 
-def hand_out(source: Source, stream: StreamPlan, *, promptly: bool) -> Ear | None:
+class EarlyByClock:
+    """When open windows are given as they stand, where that is every so often by the clock."""
+
+    def __init__(self, every: int, ear: Ear) -> None:
+        self._every = every
+        self._ear = ear
+        self._next: int | None = None
+
+    def due(self, beat: Beat) -> bool:
+        """Whether it is time, by what the clock says; the first time is one stretch after the run began."""
+        now = self._next is not None and beat.now >= self._next
+        if now or self._next is None:
+            self._next = beat.now + self._every
+        if beat.waits:
+            self._ear.wake_at(self._next)
+        return now
+
+
+def hand_out(source: Source, stream: StreamPlan, *, promptly: bool, always: bool = False) -> Ear | None:
     """Tell the sources of a run what is asked of them; the ear to listen with, if it goes by a clock.
 
+    `always`: it does so whatever the streams say of themselves, if they may keep it waiting.
     Rows are then handed out as they come in any case: gathered ones would all have come at one moment.
     """
-    ear = ear_for((stream.silence, *source.silences)) if source.waits else None
+    ear = ear_for((stream.silence, *source.silences), always=always) if source.waits else None
     source.hand_out(promptly=promptly or ear is not None, ear=ear)
     return ear

@@ -121,9 +121,12 @@ class Ear:
             self._changed.notify_all()
 
 
-def ear_for(silences: Iterable[Silence]) -> Ear | None:
-    """The ear of a run over streams that are silent in these ways; None: the clock plays no part in it."""
-    active = [silence for silence in silences if silence.active]
+def ear_for(silences: Iterable[Silence], *, always: bool = False) -> Ear | None:
+    """The ear of a run over streams that are silent in these ways; None: the clock plays no part in it.
+
+    `always`: it plays one whatever they do.
+    """
+    active = [silence for silence in silences if silence.active or always]
     if not active:
         return None
     clocks = list({id(s.clock): s.clock for s in active if s.clock is not None}.values())

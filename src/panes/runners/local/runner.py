@@ -10,9 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from panes.errors import QueryError
 from panes.plan.batches import RowRefused
 from panes.plan.query import QueryPlan
-from panes.runners.local.by_clock import ByClock, hand_out, moved
+from panes.runners.local.by_clock import ByClock, EarlyByClock, hand_out, moved
 from panes.runners.local.listening import Beat, until_silent
 from panes.runners.local.progress import ProgressBar
 from panes.runners.local.rejects import Rejects
@@ -35,6 +36,10 @@ def make_operator(
 
     `keep_late`: how many rows that no result uses are held; None: all, for whoever takes them after each batch.
     """
+    if plan.early is not None and plan.early.by_batch:
+        raise QueryError(
+            "early('batch'): micro-batches are Spark's, and this run has none; say how often, as in early('10 s')"
+        )
     operator = SliceOperator(plan.operator_spec(store=store, keep_late=keep_late))
     return operator if restore is None else operator.restore(restore, trusted=trusted)
 
@@ -59,8 +64,10 @@ class Run:
     def results(self, *, promptly: bool) -> Iterator[Result]:
         """Results as they become due; the run goes on as far as they are asked for."""
         stream = self.plan.stream
-        ear = hand_out(self._source, stream, promptly=promptly)
+        every = None if self.plan.early is None else self.plan.early.clock
+        ear = hand_out(self._source, stream, promptly=promptly, always=every is not None)
         clock = None if ear is None else ByClock(stream.silence, stream.domain, ear)
+        early = None if ear is None or every is None else EarlyByClock(every, ear)
         try:
             for given in until_silent(self._arrivals, stream.silence.timeout, ear):
                 if clock is not None and ear is not None:
@@ -68,6 +75,8 @@ class Run:
                         by_clock, _ = moved(clock, given, self.operator)
                         if by_clock is not None:
                             yield self._count(by_clock, 0)
+                        if early is not None and early.due(given):
+                            yield self._count(self.operator.early(), 0)
                         if given.waits:
                             ear.wait()
                         continue

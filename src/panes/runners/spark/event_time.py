@@ -55,6 +55,12 @@ class EventTime:
         down = _NANOS_PER_MILLI // nanos
         return cls(1, down, 0, -(-bound // down))
 
+    @property
+    def beginning(self) -> int:
+        """The tick that Spark's own windows of a stream begin at: for them what ends by 1970 has passed from the start.
+        Stand-ins lie far after it."""
+        return ALWAYS if self.shift else 0
+
     def watermark(self, millis: int) -> int:
         """The tick that Spark's watermark stands for; ALWAYS while there is none yet."""
         return ALWAYS if millis <= 0 else (millis - self.shift) * self.down // self.up

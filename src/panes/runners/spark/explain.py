@@ -29,7 +29,7 @@ class Choice:
         if self.refusal is not None:
             return f"can't: {self.refusal}"
         if math.isinf(self.cost):
-            return "can, but only if asked for: windows close a micro-batch later, as Spark's own do"
+            return "can, but only if asked for: on a stream it may call other rows late"
         return f"can, at {self.cost:.2g} times the cost of key_groups"
 
 
@@ -84,8 +84,6 @@ def _chosen(job: Job, choices: tuple[Choice, ...]) -> str:
     able = [c for c in choices if c.refusal is None]
     if len(able) == 1:
         return f"{name}, the only one that can run this query"
-    if job.streaming:
-        return f"{name}, which decides lateness row by row; others of these must be asked for with strategy="
     return f"{name}, the cheapest of the {len(able)} that can run this query"
 
 

@@ -113,6 +113,10 @@ class GraphOperator:
         taken, self._late = self._late, []
         return pa.concat_tables([self._query.late_schema.empty_table(), *taken])
 
+    def end_of_batch(self) -> Result | None:
+        """Nothing is given at the end of a micro-batch that is not due."""
+        return None
+
     def next_due(self) -> int:
         """Nothing can become due before the watermark has reached this millisecond."""
         if self.watermark > ALWAYS and any(node.by_time for node in self._nodes):

@@ -88,6 +88,7 @@ class GraphQuery:
     times: tuple[EventTime, ...] = ()  # of streaming frames, one for each leaf
     latest: bool = False  # of what a micro-batch gives, only the newest revision of each identity
     clock: StreamPlan | None = None  # only rows move their watermarks
+    follows: bool = False  # rows wait in order of their time until the watermark of a micro-batch has passed them
 
     @classmethod
     def of(
@@ -145,7 +146,7 @@ class GraphQuery:
         table.validate(full=True)
         columns_of(table, "rows", {name: leaf.schema.field(name).type for name in leaf.columns})
 
-    def passed(self, watermark: int, rows: Rows | None) -> Passed:
+    def passed(self, watermark: int, rows: Rows | None, reached: int = ALWAYS) -> Passed:
         return Passed(watermark, ALWAYS)
 
     def given(self, tables: Sequence[pa.Table]) -> pa.Table | None:

@@ -1,12 +1,12 @@
 """The engine's operator for the keys of one key group, as a Spark task drives it.
 
-Each micro-batch is one step: event time reaches Spark's watermark, then the rows of the batch come. So a row
-is late if it is behind the watermark of its micro-batch, which earlier batches made; the order of rows within
-a batch decides nothing but ties.
+Each micro-batch is one step, as Spark's own windows take it: its rows are judged by the watermark of the micro-batch
+before, then event time reaches that of this one, and windows are given. The order of rows within a batch decides
+nothing but ties.
 
-Spark's next watermark is that of all rows so far, so it is no earlier than the one that the rows of this key group
-alone would make. That far the group lets event time pass at once: its windows are given with the rows that close
-them, and not a micro-batch later, and rows that waited for them leave the state.
+Whoever asks for windows at once has them with the rows that close them. Event time then reaches Spark's watermark
+before the rows come, and after them what the rows of this key group alone make of it: Spark's next watermark, that of
+all rows so far, is no earlier.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from panes.slicing.operator import SliceOperator
 from panes.slicing.results import Result
 from panes.slicing.spec import MANUAL, OperatorSpec
 from panes.state.checked import columns_of
-from panes.windows.base import ALWAYS
+from panes.windows.base import ALWAYS, NEVER
 
 
 class Running(Protocol):
@@ -41,6 +41,8 @@ class Running(Protocol):
     def advance(self, watermark: Any, /) -> Result: ...
 
     def take_late(self) -> pa.Table: ...
+
+    def end_of_batch(self) -> Result | None: ...
 
     def next_due(self) -> int: ...
 
@@ -70,13 +72,17 @@ class Runnable(Protocol):
     def clock(self) -> StreamPlan | None:
         """The stream, if the clock moves its watermark."""
 
+    @property
+    def follows(self) -> bool:
+        """Whether rows are judged by the watermark of the micro-batch before, which a group must have heard of then."""
+
     def facts(self, groups: int) -> dict[str, Any]: ...
 
     def rows(self, packed: Sequence[bytes]) -> Any: ...
 
     def checked(self, rows: Any) -> Any: ...
 
-    def passed(self, watermark: int, rows: Any) -> Passed: ...
+    def passed(self, watermark: int, rows: Any, reached: int = ALWAYS) -> Passed: ...
 
     def operator(self, restore: Sequence[bytes] = ()) -> Running: ...
 
@@ -90,7 +96,9 @@ class GroupQuery:
     plan: QueryPlan
     columns: tuple[str, ...]  # of the rows that are sent to workers
     sequence: str | None = None  # a column that gives rows of a micro-batch their order
-    #: how the rows of a key group let event time pass; None: they don't, as where other streams make the watermark too
+    #: windows are given with the rows that close them, and not when Spark's own would be
+    at_once: bool = False
+    #: how the rows of a key group let event time pass then; None: they don't, as where other streams make the watermark
     early: EventTime | None = None
     #: of what a micro-batch gives, only the newest revision of each identity
     latest: bool = False
@@ -130,8 +138,18 @@ class GroupQuery:
             columns_of(rows, "rows", {f.name: f.type for f in self.spec.schema})
         return rows
 
-    def passed(self, watermark: int, rows: pa.Table | None) -> Passed:
-        """Where event time is in a micro-batch with this watermark and these rows."""
+    @property
+    def follows(self) -> bool:
+        return not self.at_once
+
+    def passed(self, watermark: int, rows: pa.Table | None, reached: int = ALWAYS) -> Passed:
+        """Where event time is in a micro-batch with this watermark and these rows, if it was at `reached` before."""
+        if not self.at_once:
+            # rows that are not behind it may as well come after it: what waits for it has left the state by then
+            # (early results are of what is there when it moves)
+            ahead = rows is None or _earliest(rows[self.plan.stream.time]) >= watermark
+            ahead = ahead and self.plan.early is None
+            return Passed(max(reached, watermark), ALWAYS) if ahead else Passed(reached, watermark)
         if self.early is None or rows is None:
             return Passed(watermark, ALWAYS)
         return Passed(watermark, self.early.watermark_after(rows[self.plan.stream.time]))
@@ -151,7 +169,11 @@ class PassedQuery(GroupQuery):
     """A query over rows that come once the watermark has passed them, as those of `PassedTime` do: they are never late,
     and windows are given when all rows of a micro-batch are there."""
 
-    def passed(self, watermark: int, rows: pa.Table | None) -> Passed:
+    @property
+    def follows(self) -> bool:
+        return False
+
+    def passed(self, watermark: int, rows: pa.Table | None, reached: int = ALWAYS) -> Passed:
         return Passed(ALWAYS, watermark)
 
 
@@ -160,10 +182,18 @@ def at_once(plan: QueryPlan, tables: Sequence[pa.Table], *, latest: bool) -> pa.
     if not tables:
         return None
     table = tables[0] if len(tables) == 1 else by_end(pa.concat_tables(tables), "window_end")
-    if plan.stream.lateness is None:
+    if not plan.given_again:
         return table
     identity = told_apart(plan, "latest=True")
     return voids_first(newest(table, identity) if latest else table, identity.void)
+
+
+def _earliest(times: pa.ChunkedArray) -> int:
+    """The first tick of some times; NEVER if there is none."""
+    found = pc.min(times)
+    if not found.is_valid:
+        return NEVER
+    return int(found.value if pa.types.is_timestamp(times.type) else found.as_py())
 
 
 def _as_is(table: pa.Table) -> pa.Table:
@@ -201,6 +231,8 @@ def run(op: Running, passed: Passed, rows: Any = None, *, before_rows: Callable[
         before_rows()
     results += take(op, rows)
     results += reach(op, passed.after)
+    last = op.end_of_batch()
+    results += [] if last is None else _some(last.table)
     return Given(results, op.take_late())
 
 

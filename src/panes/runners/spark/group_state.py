@@ -116,6 +116,10 @@ class GroupState:
         self._write_head(head)
         kept_operators.put(head.lineage, head.steps[-1].stamp if head.steps else head.stamp, op)
 
+    def note(self, head: Head) -> None:
+        """Nobody has looked at the operator; only the head has changed."""
+        self._write_head(head)
+
     def start_from(self, snapshot: bytes, timer: int) -> None:
         """Begin with a snapshot that was taken elsewhere."""
         head = Head(self._digest, lineage=uuid.uuid4().hex, timer=timer)

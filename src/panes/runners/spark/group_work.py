@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from panes.runners.spark.beats import SILENT, Heard, Packed, heard
+from panes.runners.spark.beats import Heard, Packed, heard
 from panes.runners.spark.event_time import EventTime
 from panes.runners.spark.group_operator import Given, Runnable, Running
 from panes.runners.spark.group_state import GroupState, Head
@@ -31,28 +31,39 @@ class GroupWork:
         self._query = query
         self._state = GroupState(state, query, facts)
 
-    def take(self, frames: Iterable[pd.DataFrame], timer_values: Any) -> pd.DataFrame:
-        """The step of a micro-batch with the packed rows of these frames; none if a timer is due."""
+    def take(self, frames: Iterable[pd.DataFrame], timer_values: Any) -> pd.DataFrame | None:
+        """The step of a micro-batch with the packed rows of these frames; none if a timer is due.
+
+        What it gives, and None where nothing could happen.
+        """
         found = Packed([], [], [])
         for frame in frames:
             found.parts.extend(frame["panes_part"].tolist())
             found.chunks.extend(frame["panes_chunk"].tolist())
             found.rows.extend(frame["panes_rows"].tolist())
-        said = SILENT
-        if self._query.clock is not None:
-            said, found = heard(found)
-        return self._step(self._state.head(), timer_values, in_order(*found), said)
+        said, found = heard(found)
+        head, now = self._state.head(), int(timer_values.getCurrentWatermarkInMs())
+        if self._query.follows and self._query.clock is None and not found.rows and now < head.due:
+            self._hear(head, now)
+            return None
+        return self._step(head, now, in_order(*found), said)
 
     def start_from(self, snapshot: bytes) -> None:
         """Begin with a snapshot that was taken elsewhere."""
         self._handle.registerTimer(_FIRST)
         self._state.start_from(snapshot, _FIRST)
 
-    def _step(self, head: Head, timer_values: Any, packed: list[bytes], said: Heard) -> pd.DataFrame:
-        watermark = self._time.watermark(int(timer_values.getCurrentWatermarkInMs()))
+    def _hear(self, head: Head, now: int) -> None:
+        """The watermark has moved, and nothing else: rows of the next micro-batch are judged by it."""
+        head.reached = max(head.reached, self._time.watermark(now))
+        self._set_timer(head, now)
+        self._state.note(head)
+
+    def _step(self, head: Head, now: int, packed: list[bytes], said: Heard) -> pd.DataFrame:
+        watermark = self._time.watermark(now)
         op = self._state.operator(head)
         rows = self._query.rows(packed)
-        passed = self._query.passed(watermark, rows)
+        passed = self._query.passed(watermark, rows, max(head.reached, self._time.beginning))
         clock = self._query.clock
         if clock is not None:
             head.clocked, tick = head.clocked.hear(said, clock, max(watermark, op.watermark))
@@ -61,19 +72,22 @@ class GroupWork:
                 self._state.keep(head, op)
                 return self._given(Given([], op.take_late()), 0, op, 0)
         given, before = self._state.step(head, op, passed, packed, rows)
-        self._set_timer(head, op, watermark)
+        head.reached, head.due = max(head.reached, watermark), self._next_due(op, watermark)
+        self._set_timer(head, now)
         written = self._state.written
         self._state.save(head, op, passed, packed, before)
         return self._given(given, 0 if rows is None else rows.num_rows, op, self._state.written - written)
 
-    def _set_timer(self, head: Head, op: Running, watermark: int) -> None:
-        """Have the group called when the watermark makes something due, whether rows come or not."""
+    def _next_due(self, op: Running, watermark: int) -> int:
+        """When the watermark makes something due, in milliseconds, if no rows come; NEVER: not at all."""
         due, reached = op.next_due(), max(op.watermark, watermark)
-        wanted = None
-        if due < NEVER and reached > ALWAYS:
-            wanted = max(_FIRST, self._time.millis(max(due, reached + 1)))
-        elif reached == ALWAYS:
-            wanted = _FIRST
+        if reached == ALWAYS:
+            return _FIRST
+        return max(_FIRST, self._time.millis(max(due, reached + 1))) if due < NEVER else NEVER
+
+    def _set_timer(self, head: Head, now: int) -> None:
+        """Have the group called when something is due, whether rows come or not, or when the watermark moves."""
+        wanted = now + 1 if self._query.follows else None if head.due == NEVER else head.due
         if wanted == head.timer:
             return
         if head.timer is not None:

@@ -73,6 +73,7 @@ def _operator(query: GroupQuery, head: Head, values: Mapping[int, str]) -> Slice
     op = restored(query, head, read)
     assert isinstance(op, SliceOperator)
     redo(query, op, head.steps, read)
+    reach(op, head.reached)  # it has heard of it, and nothing was due
     op.take_late()
     return op
 

@@ -91,7 +91,7 @@ class Packer:
     time: EventTime | None = None  # of a stream
     #: put into the schema of what is packed
     metadata: dict[bytes, bytes] | None = None
-    #: tell every group that rows came, for some of them or another
+    #: every task with rows tells every group that some came, if not for it then for another
     pulses: bool = False
 
     @property
@@ -141,7 +141,7 @@ class Packing:
         latest = None if self._time is None else self._time.reached(table[self._stream.time])
         numbers = range(self._values, self._values + n)
         self._values += n
-        pulses = self._pulsing
+        pulses, self._pulsing = self._pulsing, 0
         columns = [
             pa.array([*(label for label, _ in found), *self._labels[:pulses]], pa.int32()),
             pa.array([part] * n + [PULSE] * pulses, pa.int32()),

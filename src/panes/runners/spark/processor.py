@@ -44,11 +44,11 @@ class GroupProcessor(StatefulProcessor):
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
     ) -> Iterator[pd.DataFrame]:
         with errors_first():
-            yield self._group().take(rows, timerValues)
+            yield from self._given(self._group().take(rows, timerValues))
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
         with errors_first():
-            yield self._group().take([], timerValues)
+            yield from self._given(self._group().take([], timerValues))
 
     def handleInitialState(  # type: ignore[override]
         self, key: Any, initialState: pd.DataFrame, timerValues: Any
@@ -58,6 +58,10 @@ class GroupProcessor(StatefulProcessor):
 
     def close(self) -> None:
         """Nothing is open: operators stay for the next micro-batch."""
+
+    @staticmethod
+    def _given(frame: pd.DataFrame | None) -> tuple[pd.DataFrame, ...]:
+        return () if frame is None else (frame,)
 
     def _group(self) -> GroupWork:
         if self._work is None:

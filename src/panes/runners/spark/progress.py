@@ -38,6 +38,7 @@ class _Run:
     rows: int = 0
     late_rows: int = 0
     results: int = 0
+    missed_groups: int = 0
 
     def read(self, query: StreamingQuery) -> None:
         """Read the reports that are new. All that Spark keeps are asked for only if some were missed: it takes long."""
@@ -56,7 +57,8 @@ class _Run:
             return
         # a gap: reports that nobody has read in time, so sums begin anew
         if self.from_batch is None or report.batchId > known + 1:
-            self.from_batch, self.batches, self.rows, self.late_rows, self.results = report.batchId, 0, 0, 0, 0
+            self.from_batch, self.batches, self.rows = report.batchId, 0, 0
+            self.late_rows, self.results, self.missed_groups = 0, 0, 0
         seen = _observed(report)
         self.last = report
         self.fed = report if report.numInputRows else self.fed
@@ -64,6 +66,7 @@ class _Run:
         self.rows += report.numInputRows
         self.late_rows += seen.get("rows_late") or 0
         self.results += seen.get("results") or 0
+        self.missed_groups += _missed(report)
 
 
 #: The last few runs that this process has asked about.
@@ -76,7 +79,8 @@ def progress(query: StreamingQuery) -> dict[str, Any]:
 
     Rows per second (of the last batch that had rows), watermark (a time, or a number if the time column is one;
     None before the first rows), bytes of state of the key groups that the batch called, bytes written, late
-    rows, results, seconds. What Spark does not say is None.
+    rows, results, seconds. What Spark does not say is None. Where windows are Spark's own, it counts the groups of rows
+    of one key and window that came too late for it: `missed_groups`, 0 if no row was late.
     """
     running = bool(query.isActive)
     run = _runs.setdefault(str(query.runId), _Run())
@@ -93,6 +97,7 @@ def progress(query: StreamingQuery) -> dict[str, Any]:
         "seconds": last.durationMs["triggerExecution"] / 1000 if last else None,
         "watermark": _watermark(run.watermark),
         "late_rows": seen.get("rows_late"),
+        "missed_groups": _missed(last) if last else 0,
         "results": seen.get("results"),
         "state_bytes": seen.get("state_bytes"),
         "written_bytes": seen.get("written"),
@@ -102,6 +107,7 @@ def progress(query: StreamingQuery) -> dict[str, Any]:
             "batches": run.batches,
             "rows": run.rows,
             "late_rows": run.late_rows if seen else None,
+            "missed_groups": run.missed_groups,
             "results": run.results if seen else None,
         },
     }
@@ -114,6 +120,10 @@ def _observed(report: StreamingQueryProgress | None) -> dict[str, Any]:
         if name.startswith(OBSERVED):
             seen.update({what: n or 0 for what, n in row.asDict().items()})
     return dict(seen)
+
+
+def _missed(report: StreamingQueryProgress) -> int:
+    return sum(operator.numRowsDroppedByWatermark for operator in report.stateOperators)
 
 
 def _watermark(said: str | None) -> datetime | int | None:
@@ -192,7 +202,9 @@ def line(facts: dict[str, Any]) -> str:
         f"{facts['rows_per_second'] or 0:,.0f} rows/s",
         f"watermark {_moment(facts['watermark'])}",
     ]
-    if facts["state_bytes"] is not None:  # Spark Connect and the native strategy don't say
+    if total["missed_groups"]:
+        said.append(f"{total['missed_groups']:,} late groups of rows")
+    if facts["state_bytes"] is not None:  # Spark Connect and native strategies don't say
         said += [f"{total['results']:,} results", f"{total['late_rows']:,} late"]
         said.append(f"state {_size(facts['state_bytes'])}")
     return ", ".join(said)

@@ -22,6 +22,7 @@ from panes.runners.spark.source import frame_of
 from panes.runners.spark.strategies.card import Job, Strategy
 from panes.runners.spark.strategies.key_groups import KEY_GROUPS
 from panes.runners.spark.strategies.native import NATIVE
+from panes.runners.spark.strategies.native_overlaps import NATIVE_OVERLAPS
 from panes.runners.spark.strategies.native_sessions import NATIVE_SESSIONS
 from panes.runners.spark.strategies.policy_central import POLICY_CENTRAL
 from panes.runners.spark.strategies.policy_parallel import POLICY_PARALLEL
@@ -31,7 +32,9 @@ from panes.slicing.keys import KEY_GROUPS as MOST_GROUPS
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-STRATEGIES = (NATIVE, NATIVE_SESSIONS, KEY_GROUPS, POLICY_PARALLEL, POLICY_CENTRAL)
+#: What `close` may be: windows are given with the micro-batch that closes them, one sooner than Spark's own.
+AT_ONCE = "at once"
+STRATEGIES = (NATIVE, NATIVE_OVERLAPS, NATIVE_SESSIONS, KEY_GROUPS, POLICY_PARALLEL, POLICY_CENTRAL)
 
 
 def to_spark(
@@ -46,12 +49,19 @@ def to_spark(
     inside: bool = False,
     sequence: str | None = None,
     latest: bool = False,
+    close: str | None = None,
 ) -> DataFrame:
     """The results of a query as a Spark frame."""
+    if close not in (None, AT_ONCE):
+        raise QueryError(
+            f"close={close!r}: leave it out, and windows of a stream are given when Spark's own would be, or say "
+            f"{AT_ONCE!r}, and they are given with the rows that close them"
+        )
     if latest:
         told_apart(plan, "to_spark(latest=True)")  # or it says which column is missing
     if not isinstance(key_groups, int) or not 1 <= key_groups <= MOST_GROUPS:
         raise QueryError(f"key_groups must be a whole number from 1 to {MOST_GROUPS}; got {key_groups!r}")
+    _check_early(plan, source)
     blobs = () if restore is None else (restore,) if isinstance(restore, bytes) else tuple(restore)
     if over_operators(source):
         _check_over_operators(strategy, restore)
@@ -71,14 +81,26 @@ def to_spark(
     if passed:
         _check_passed(plan.stream, source)
     bare = replace(plan, steps=())
-    job = Job(bare, frame, late, key_groups, blobs, trusted, marked, passed, inside, sequence, latest)
+    job = Job(bare, frame, late, key_groups, blobs, trusted, marked, passed, inside, sequence, latest, close == AT_ONCE)
     if job.streaming:
         check_silence(plan.stream, source, alone=not (marked or passed or inside))
         check_session(frame.sparkSession, key_groups=key_groups)
     chosen = choose(job, strategy)
     given = chosen.build(job)
     if job.streaming and not inside:
-        given = watched(given, {**chosen.facts(job), "strategy": chosen.name, "inside": _inside(source)})
+
+        def remake(name: str) -> DataFrame:
+            return to_spark(
+                bare, source, strategy=name, late=late, key_groups=key_groups, restore=restore, trusted=trusted,
+                sequence=sequence, latest=latest, close=close,
+            )  # fmt: skip
+
+        facts = {**chosen.facts(job), "strategy": chosen.name, "inside": _inside(source)}
+        return _with_steps(plan, watched(given, facts, remake if strategy is None else None))
+    return _with_steps(plan, given)
+
+
+def _with_steps(plan: QueryPlan, given: DataFrame) -> DataFrame:
     return step_frame(plan.steps, plan.given.schema, given) if plan.steps else given
 
 
@@ -87,6 +109,18 @@ def _inside(source: Source) -> list[Any]:
     found = [source.plan.operator_spec().whole_identity] if isinstance(source, QuerySource) else []
     inputs = source.inputs if isinstance(source, DerivedSource) else ()
     return [*found, *(each for inner in inputs for each in _inside(inner))]
+
+
+def _check_early(plan: QueryPlan, source: Source) -> None:
+    if plan.early is None:
+        return
+    if plan.early.clock is not None:
+        raise QueryError(
+            "early(..., clock=True): on Spark micro-batches come by the clock: say early('batch'), and how often with "
+            ".trigger(processingTime='1 second')"
+        )
+    if plan.early.by_batch and over_operators(source):
+        raise QueryError("early('batch'): windows over what operators give of a stream can't be given by micro-batch")
 
 
 def _check_over_operators(strategy: str | None, restore: Any) -> None:

@@ -64,7 +64,7 @@ class Head:
     """What is in the store.
 
     `query` is a digest of the query, `lineage` names this state for as long as it lives, and every write has
-    a stamp that no other has. `timer` is the timer that is set.
+    a stamp that no other has. `timer` is the timer that is set. Checkpoints of older versions lack some facts.
     """
 
     query: str
@@ -78,6 +78,10 @@ class Head:
     #: bytes of a snapshot per byte that the operator has filled: a guess until one was written
     ratio: float = 0.5
     timer: int | None = None
+    #: the watermark of the last micro-batch that the group has heard of
+    reached: int = ALWAYS
+    #: Spark's watermark, in milliseconds, from which on something may be due without rows; 0: nobody has looked
+    due: int = 0
     #: what the clock has said so far, where it moves the watermark
     clocked: Clocked = field(default_factory=Clocked)
     layout: int = LAYOUT
@@ -113,6 +117,8 @@ class Head:
             fact(facts, "known", bool),
             _share(facts),
             None if timer is None else whole(facts, "timer"),
+            value(facts.get("reached", ALWAYS), "reached", int, low=ALWAYS, high=NEVER),
+            value(facts.get("due", 0), "due", int, low=0, high=NEVER),
             _clocked(facts.get("clocked", {})),
         )
 

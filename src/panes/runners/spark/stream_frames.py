@@ -2,7 +2,8 @@
 
 Windows are given when they are complete, which is what Spark calls append mode. And a checkpoint belongs to one query:
 Spark asks for no state before there are rows, so which query it is stands in a file beside what Spark keeps there.
-Frames that are made from such a frame are looked at as well.
+A checkpoint also keeps the strategy that it began with: where the planner would choose another one by now, the frame
+is made again with that of the checkpoint. Frames that are made from such a frame are looked at as well.
 """
 
 from __future__ import annotations
@@ -23,14 +24,26 @@ if TYPE_CHECKING:
 FILE = "panes.json"
 _LOCATION = "checkpointlocation"
 _FACTS = "_panes_facts"
+_REMAKE = "_panes_remake"
+#: Gives the frame anew, with the strategy of this name.
+Remake = Callable[[str], Any]
+#: What checkpoints were made with that don't say it.
+_FIRST_STRATEGY = "key_groups"
 _START = "_panes_start"
+#: Methods of a writer that begin the stream.
+_STARTING = ("start", "toTable")
 
 
-def watched(frame: DataFrame, facts: Mapping[str, Any]) -> DataFrame:
-    """The frame, with a look before it is written; `facts`: what must stay the same for a checkpoint to be of use."""
+def watched(frame: DataFrame, facts: Mapping[str, Any], remake: Remake | None = None) -> DataFrame:
+    """The frame, with a look before it is written.
+
+    - `facts`: what must stay the same for a checkpoint to be of use.
+    - `remake`: how it is made with another strategy; None: the one that it has was asked for.
+    """
     kind: Any = type(frame)
     frame.__class__ = _frame_class(kind)
     setattr(frame, _FACTS, facts)
+    setattr(frame, _REMAKE, remake)
     return frame
 
 
@@ -40,7 +53,11 @@ def _frame_class(base: Any) -> Any:
         @wraps(method)
         def call(self: Any, *arguments: Any, **options: Any) -> Any:
             made = method(self, *arguments, **options)
-            return watched(made, getattr(self, _FACTS)) if type(made) is base and made is not self else made
+            if type(made) is not base or made is self:
+                return made
+            remake: Remake | None = getattr(self, _REMAKE)
+            again = None if remake is None else lambda name: call(remake(name), *arguments, **options)
+            return watched(made, getattr(self, _FACTS), again)
 
         return call
 
@@ -48,7 +65,7 @@ def _frame_class(base: Any) -> Any:
         made = base.writeStream.fget(self)
         kind: Any = type(made)
         made.__class__ = _writer_class(kind)
-        setattr(made, _START, _Start(self.sparkSession, getattr(self, _FACTS)))
+        setattr(made, _START, _Start(self.sparkSession, getattr(self, _FACTS), getattr(self, _REMAKE)))
         return made
 
     methods = {n: passing_on(m) for n, m in vars(base).items() if isfunction(m) and not n.startswith("_")}
@@ -59,7 +76,20 @@ def _frame_class(base: Any) -> Any:
 def _writer_class(base: Any) -> Any:
     """Spark's writer, which tells what it is told to a `_Start`."""
 
-    class Writer(base):
+    def telling(method: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(method)
+        def call(self: Any, *arguments: Any, **options: Any) -> Any:
+            getattr(self, _START).told.append((method.__name__, arguments, options))
+            return method(self, *arguments, **options)
+
+        return call
+
+    class Telling(base):
+        locals().update(
+            {n: telling(m) for n, m in vars(base).items() if isfunction(m) and n[0] != "_" and n not in _STARTING}
+        )
+
+    class Writer(Telling):
         def outputMode(self, outputMode: str) -> Any:
             _check_mode(outputMode)
             return super().outputMode(outputMode)
@@ -78,21 +108,22 @@ def _writer_class(base: Any) -> Any:
             return super().queryName(queryName)
 
         def start(self, *arguments: Any, **options: Any) -> Any:
-            self._look(*arguments[2:3], **options)
-            return super().start(*arguments, **options)
+            again = self._look(*arguments[2:3], **options)
+            return super().start(*arguments, **options) if again is None else again.start(*arguments, **options)
 
         def toTable(self, *arguments: Any, **options: Any) -> Any:
-            self._look(*arguments[2:3], **options)
-            return super().toTable(*arguments, **options)
+            again = self._look(*arguments[2:3], **options)
+            return super().toTable(*arguments, **options) if again is None else again.toTable(*arguments, **options)
 
-        def _look(self, outputMode: str | None = None, queryName: str | None = None, **options: Any) -> None:
+        def _look(self, outputMode: str | None = None, queryName: str | None = None, **options: Any) -> Any:
+            """A writer of the frame made with the strategy of the checkpoint, if that is another one."""
             if outputMode is not None:
                 _check_mode(outputMode)
             start = getattr(self, _START)
             for key, value in options.items():
                 start.option(key, value)
             start.name = queryName or start.name
-            start.look()
+            return start.look()
 
     Writer.__name__ = Writer.__qualname__ = base.__name__
     return Writer
@@ -109,9 +140,12 @@ def _check_mode(mode: Any) -> None:
 class _Start:
     """What is known of a stream that is about to begin."""
 
-    def __init__(self, spark: SparkSession, facts: Mapping[str, Any]) -> None:
+    def __init__(self, spark: SparkSession, facts: Mapping[str, Any], remake: Remake | None) -> None:
         self._spark = spark
         self._facts = facts
+        self._remake = remake
+        #: names of methods of the writer with what they were called with
+        self.told: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
         self._location: str | None = None
         self.name: str | None = None
 
@@ -119,23 +153,36 @@ class _Start:
         if key.lower() == _LOCATION and value is not None:
             self._location = str(value)
 
-    def look(self) -> None:
-        """Refuse a checkpoint of another query; a new one is told which query it is of."""
+    def look(self) -> Any:
+        """Refuse a checkpoint of another query; a new one is told which query it is of.
+
+        A writer of the frame made anew, if the checkpoint has another strategy than the planner would choose.
+        """
         folder = self._folder()
         if folder is None or not hasattr(self._spark, "_jvm"):
-            return  # Spark Connect: the files are the server's
+            return None  # Spark Connect: the files are the server's
         files = _Files(self._spark, folder)
         facts = json.loads(json.dumps(self._facts))
         if not files.any_in("commits"):
             files.write(FILE, json.dumps(facts, sort_keys=True))
-            return
-        known = files.read(FILE)
-        if known is not None and json.loads(known) != facts:
-            said = changed(json.loads(known), facts)
-            raise SnapshotMismatch(
-                f"the checkpoint belongs to another query: {said}. Start the changed query with a new checkpoint than "
-                f"{folder}, or undo the change"
-            )
+            return None
+        text = files.read(FILE)
+        known = {**facts, "strategy": _FIRST_STRATEGY} if text is None else json.loads(text)
+        if known == facts:
+            return None
+        if self._remake is not None and {**facts, "strategy": known.get("strategy")} == known:
+            return self._again(self._remake(known["strategy"]))
+        said = changed(known, facts)
+        raise SnapshotMismatch(
+            f"the checkpoint belongs to another query: {said}. Start the changed query with a new checkpoint than "
+            f"{folder}, or undo the change"
+        )
+
+    def _again(self, frame: Any) -> Any:
+        writer = frame.writeStream
+        for name, arguments, options in self.told:
+            writer = getattr(writer, name)(*arguments, **options)
+        return writer
 
     def _folder(self) -> str | None:
         if self._location is not None:

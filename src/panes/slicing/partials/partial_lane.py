@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from panes.slicing.lane import Agg, Query, Results, Rows
 from panes.slicing.lateness import Arriving, Taken
+from panes.slicing.partials.early import EarlyGiven
 from panes.slicing.partials.lane_results import join, no_results
 from panes.slicing.partials.lifting import AtomLifter, Loose, lift_slices
 from panes.slicing.partials.revisions import Revisions
@@ -45,8 +46,10 @@ class PartialLane:
         store: str = "auto",
         emit_empty: bool = False,
         in_order: bool = False,
+        early: bool = False,
         journal: Journal | None = None,
     ) -> None:
+        """`early`: windows are also given before they close; the last aggregate then counts rows."""
         self.aggs = tuple(aggs)
         self._journal = journal or Journal()
         self.lateness = lateness
@@ -67,12 +70,15 @@ class PartialLane:
         )
         self.sessions = SessionSide(others, aggs, self._journal)
         self.revisions = Revisions(self._journal)
+        self.early = EarlyGiven(corrected=lateness is not None) if early else None
         self._lifter = AtomLifter()
 
     def begin(self) -> list[Any]:
         """A call begins: objects whose attributes it may replace."""
         found: list[Any] = [self] if self.lateness is None else [self, self.revisions]
         found += self.slices.begin()
+        if self.early is not None:
+            found.append(self.early)
         if self.sessions:
             self._journal.undo_by(self._lift_anew)
             found += self.sessions.begin()
@@ -132,6 +138,8 @@ class PartialLane:
             out.taken |= part.taken
             out.corrected |= part.corrected
             out.missed |= part.missed
+        if self.early is not None:
+            out.results = [self._closed(results) for results in out.results]
         self.watermark = max(self.watermark, batch.watermark)
         self._forget()
         return out
@@ -145,7 +153,20 @@ class PartialLane:
         if self.sessions:
             parts.append(self.sessions.due(watermark, keep=self.lateness is not None))
         self._forget()
-        return join(parts, self.aggs)
+        return self._closed(join(parts, self.aggs))
+
+    def stand(self) -> list[Results]:
+        """Open windows as they stand, those that have changed since they were last given."""
+        assert self.early is not None
+        found = [self.slices.standing(self.watermark)] if self.slices else []
+        found.append(self.sessions.standing())
+        return self.early.stand(join(found, self.aggs), self._session_numbers())
+
+    def _session_numbers(self) -> list[int]:
+        return [session.query.number for session in self.sessions.running]
+
+    def _closed(self, results: Results) -> Results:
+        return results if self.early is None else self.early.close(results, self._session_numbers())
 
     def _forget(self) -> None:
         """Event time has moved on: forget what no row can change any more."""
@@ -155,12 +176,14 @@ class PartialLane:
         if self.sessions and self.lateness is not None:
             self.sessions.purge(progress)
         self.revisions.forget_before(progress)
+        if self.early is not None:
+            self.early.forget_before(progress)
 
     def finish(self) -> Results:
         """End of stream: everything that the end makes due."""
         parts = [self.slices.finish(self.watermark)] if self.slices else []
         parts.append(self.sessions.finish())
-        return join(parts, self.aggs)
+        return self._closed(join(parts, self.aggs))
 
     def _progress(self) -> int:
         """No row below this can come any more."""
@@ -186,6 +209,8 @@ class PartialLane:
             self.slices.remove_query(number, self._progress(), self.last_time)
         self.sessions.remove_query(number)
         self.revisions.forget_query(number)
+        if self.early is not None:
+            self.early.forget_query(number)
 
     def dump(self, slots: Array | None = None) -> dict[str, pa.Table]:
         """The whole state, or that of some keys, as Arrow tables."""
@@ -210,6 +235,7 @@ class PartialLane:
         self._tidy()
         parts = [self.slices.store.used_slots(), self.revisions.used_slots()]
         parts += [s.store.used_slots() for s in self.sessions.running]
+        parts += [] if self.early is None else [self.early.used_slots()]
         return np.unique(np.concatenate(parts))
 
     def renumber(self, moved: Array) -> None:
@@ -219,6 +245,8 @@ class PartialLane:
         for session in self.sessions.running:
             session.store.renumber(moved)
         self.revisions.renumber(moved)
+        if self.early is not None:
+            self.early.renumber(moved)
         self._lifter = AtomLifter()
 
     def describe(self) -> dict[str, Any]:

@@ -15,10 +15,11 @@ import pyarrow as pa
 from panes.aggregates.base import Cells
 from panes.aggregates.codec import cells_from_arrow, cells_to_arrow
 from panes.errors import SnapshotMismatch
+from panes.slicing.partials.early import Known
 from panes.slicing.partials.session_store import GIVEN, Pieces
 from panes.slicing.partials.slice_side import Admission
 from panes.slicing.partials.store import CellList
-from panes.state.checked import INT64, demand, numbers, one_row, read_table, rising, value
+from panes.state.checked import INT64, MANY, demand, numbers, one_row, read_table, rising, value
 from panes.windows.base import ALWAYS
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 _REVISIONS = ("query", "slot", "start", "end", "revision")
+_EARLY = ("query", "slot", "start", "end", "rows", "revision")
 
 
 def dump(lane: PartialLane, slots: Array | None) -> dict[str, pa.Table]:
@@ -49,6 +51,9 @@ def dump(lane: PartialLane, slots: Array | None) -> dict[str, pa.Table]:
     }
     if side.empty is not None:
         tables["empty"] = _empty_table(side.empty.first_end, slots)
+    if lane.early is not None:
+        tables["early"] = _early_table(lane.early.open, slots)
+        tables["early_closed"] = _early_table(lane.early.closed, slots)
     return tables
 
 
@@ -77,6 +82,9 @@ def load(lane: PartialLane, tables: Mapping[str, pa.Table], slot_map: Any) -> No
         for number in np.unique(of).tolist():
             mine = of == number
             lane.slices.empty.load(number, slots[mine], ends[mine])
+    if lane.early is not None:
+        lane.early.open = _load_early(lane, lane.early.open, tables, "early", slot_map)
+        lane.early.closed = _load_early(lane, lane.early.closed, tables, "early_closed", slot_map)
 
 
 def _load_revisions(lane: PartialLane, found: pa.Table, slot_map: Any) -> None:
@@ -85,6 +93,15 @@ def _load_revisions(lane: PartialLane, found: pa.Table, slot_map: Any) -> None:
     revisions = numbers(found, "revision", low=0, high=2**31 - 2).tolist()
     for *window, revision in zip(query, slots, start, end, revisions):
         lane.revisions.load((window[0], window[1], window[2], window[3]), revision)
+
+
+def _load_early(lane: PartialLane, known: Known, tables: Mapping[str, pa.Table], name: str, slot_map: Any) -> Known:
+    found = read_table(tables, name, dict.fromkeys(_EARLY, INT64))
+    query, slot, start, end = (numbers(found, column) for column in _EARLY[:4])
+    _check_queries(query, lane)
+    demand((start < end).all(), "a window that was given early ends before it begins")
+    rows, revision = numbers(found, "rows", low=0, high=MANY), numbers(found, "revision", low=0, high=2**31 - 2)
+    return Known.concat([known, Known(query, slot_map[slot], start, end, rows, revision)])
 
 
 def _check_queries(numbers_of: Array, lane: PartialLane) -> None:
@@ -174,6 +191,11 @@ def _revisions_table(lane: PartialLane, slots: Array | None) -> pa.Table:
     chosen = None if slots is None else set(slots.tolist())
     rows = [(*w, r) for w, r in lane.revisions.items() if chosen is None or w[1] in chosen]
     return _table(_REVISIONS, rows)
+
+
+def _early_table(known: Known, slots: Array | None) -> pa.Table:
+    kept = known if slots is None else known.take(np.flatnonzero(np.isin(known.slot, slots)))
+    return pa.table(dict(zip(_EARLY, kept.columns, strict=True)))
 
 
 def _empty_table(first_end: Mapping[int, Array], slots: Array | None) -> pa.Table:

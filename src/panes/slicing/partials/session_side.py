@@ -14,7 +14,7 @@ from panes.slicing.lane import Agg, Query, Results, Rows
 from panes.slicing.partials.lane_results import corrections, join, no_results
 from panes.slicing.partials.lifting import Atoms
 from panes.slicing.partials.revisions import Revisions
-from panes.slicing.partials.session_store import GIVEN, Pieces, SessionStore
+from panes.slicing.partials.session_store import GIVEN, OPEN, Pieces, SessionStore
 from panes.state.journal import Journal, Replaced
 from panes.windows.base import ALWAYS, NEVER
 from panes.windows.session import SessionScan
@@ -134,6 +134,15 @@ class SessionSide:
         number = np.full(len(pieces), session.query.number, np.int64)
         values = tuple(a.bound.lower(c) for a, c in zip(self.aggs, pieces.cells))
         return Results(number, pieces.slots, pieces.first, pieces.end, values)
+
+    def standing(self) -> Results:
+        """Sessions that have not ended, as they are."""
+        parts = []
+        for session in self.running:
+            ids = np.flatnonzero(session.store.state == OPEN)
+            ids = ids[np.lexsort((session.store.first[ids], session.store.slot[ids]))]
+            parts.append(self._results(session, ids[session.store.first[ids] > session.clean_after]))
+        return join(parts, self.aggs)
 
     def finish(self) -> Results:
         """End of stream: all sessions that are still open."""

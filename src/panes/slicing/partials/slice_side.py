@@ -173,6 +173,10 @@ class SliceSide:
             return self.empty.finish(before)
         return self.due(before, NEVER)
 
+    def standing(self, watermark: int) -> Results:
+        """Windows that end after the watermark and hold rows."""
+        return self.results(self.admitted(self.windows.due(self.slices.starts, watermark, NEVER)))
+
     def results(self, spans: Spans) -> Results:
         spans, answers = self.answer(spans)
         if answers is None:

@@ -33,6 +33,8 @@ class Job:
     sequence: str | None = None
     #: of what a micro-batch gives, only the newest revision of each identity
     latest: bool = False
+    #: windows are given with the rows that close them, and not when Spark's own would be
+    at_once: bool = False
     #: frames by the name of the strategy that was tried: trying is building, and needs doing once
     built: dict[str, DataFrame] = field(default_factory=dict, compare=False, repr=False)
 

@@ -59,9 +59,9 @@ def _query(job: Job) -> GroupQuery:
         return PassedQuery(job.plan, columns, job.sequence)
     # where the watermark is that of several streams, rows of one don't say how far it is
     alone = job.streaming and not (job.marked or job.inside)
-    early = EventTime.of(job.plan.stream) if alone else None
+    early = EventTime.of(job.plan.stream) if alone and job.at_once else None
     clock = job.plan.stream if alone and job.clocked else None
-    return GroupQuery(job.plan, columns, job.sequence, early, job.latest, clock)
+    return GroupQuery(job.plan, columns, job.sequence, job.at_once, early, job.latest, clock)
 
 
 def needed(job: Job, query: GroupQuery) -> list[str]:
@@ -77,7 +77,7 @@ def _streaming(job: Job) -> DataFrame:
     query, stream = _query(job), job.plan.stream
     time = EventTime.of(stream)
     groups = stream_groups(job.plan, job.key_groups)
-    pulses = query.clock is not None and stream.silence.idle is not None
+    pulses = query.follows or (query.clock is not None and stream.silence.idle is not None)
     packer = Packer(stream, query.columns, groups, None if job.passed else time, pulses=pulses)
     packed = mapped(job.frame, needed(job, query), packer, PACKED)
     if job.passed:

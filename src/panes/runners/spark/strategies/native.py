@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from panes.runners.spark.strategies.card import Job, Strategy
 from panes.runners.spark.strategies.native_aggregates import TIME
 from panes.runners.spark.strategies.native_rows import NativeQuery, built, refusal
+from panes.runners.spark.strategies.native_streams import build_stream, cells_of, stream_cost, windows_are_cells
 from panes.runners.spark.strategies.native_windows import Slices
 
 if TYPE_CHECKING:
@@ -23,11 +24,7 @@ _PER_ROW, _PER_WINDOW, _MOMENTS, _SORTED = 0.2, 0.0065, 3.0, 1.5
 
 
 def _build(job: Job) -> DataFrame:
-    if job.streaming:
-        from panes.runners.spark.strategies.native_streams import build_stream
-
-        return build_stream(job)
-    return _static(job)
+    return build_stream(job) if job.streaming else _static(job)
 
 
 def _static(job: Job) -> DataFrame:
@@ -47,10 +44,11 @@ def _static(job: Job) -> DataFrame:
 
 
 def _cost(job: Job) -> float:
-    """Time relative to the key-group operator. On streams windows close later, so it must be asked for."""
-    if job.streaming:
-        return math.inf
+    """Time relative to the key-group operator. A stream of slices knows no late rows but those behind their slice, so
+    there it must be asked for, unless slices are windows."""
     slices, query = Slices.of(job.plan), NativeQuery(job)
+    if job.streaming:
+        return stream_cost(job, _PER_ROW) if windows_are_cells(slices, cells_of(query, slices)) else math.inf
     if slices.alone:
         cost = _PER_ROW
     else:
@@ -66,7 +64,7 @@ NATIVE = Strategy(
         "tumbling, sliding, cumulate and fixed windows on event time, any number at once; count, sum, avg, min, max, "
         "range, product, geometric_mean, stddev, variance, count_if, bool_and, bool_or, bit_and, bit_or, bit_xor, "
         "try_sum, and on static frames first, last, any_value, arg_min, arg_max, m4. "
-        "On a stream only if asked for by name"
+        "On a stream only if asked for by name, unless it is one tumbling window"
     ),
     costs=(
         "no Python for rows; one aggregation of the rows, then one of the slices, which grows with the windows per "
@@ -74,9 +72,9 @@ NATIVE = Strategy(
         "than half the cost of a row"
     ),
     limits=(
-        "no late rows, lateness or snapshots; on a stream windows close as Spark's own do, up to a micro-batch and a "
-        "slice later than with key groups, rows before 1970 are left out, and edges may come in 32 different rhythms "
-        "at most; averages and the like may differ in the last digit, since Spark adds in another order"
+        "no late rows, lateness or snapshots; on a stream of several slices a row is late that is behind its slice, "
+        "though its windows may be open, windows are given up to a slice later, and edges may come in 32 different "
+        "rhythms at most; averages and the like may differ in the last digit, since Spark adds in another order"
     ),
     refuses=lambda job: refusal("native", _build, job),
     cost=_cost,

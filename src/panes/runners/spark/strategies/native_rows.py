@@ -147,6 +147,8 @@ class NativeQuery:
             raise NoColumn("it can't start from a snapshot: its state is Spark's own")
         if job.sequence is not None and any(part.sorted for part in self.parts.values()):
             raise NoColumn("rows with the same time are in an order of Spark's own, not in that of sequence=")
+        if self.plan.early is not None:
+            raise NoColumn("windows that have not closed (early) are given by key groups only")
         if self.plan.emit_empty:
             raise NoColumn("windows without rows (emit_empty) are not known to Spark")
         inputs, outputs = self.plan.aggregation.inputs, self.plan.aggregation.outputs

@@ -6,6 +6,7 @@ sees slices and never a row. Windows are given when the watermark has passed the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -112,10 +113,27 @@ def check_stream(query: NativeQuery, streaming: bool) -> None:
     query.check()
     if not streaming:
         return
+    if query.job.at_once:
+        raise NoColumn("Spark's own windows are not given at once (close)")
     if query.stream.lateness is not None:
         raise NoColumn("results that were given can't be corrected on a stream (lateness)")
     if query.ordered:
         raise NoColumn("first, last and the like need the order of rows of one time, which a stream does not keep")
+
+
+def stream_cost(job: Job, cost: float) -> float:
+    """What a way to run a stream costs that gives what key groups give. Where somebody reads the results on, the two
+    would hear of the watermark at different times; and Spark Connect can't see which strategy a checkpoint has."""
+    return math.inf if job.inside or not hasattr(job.frame.sparkSession, "_jvm") else cost
+
+
+def cells_of(query: NativeQuery, slices: Slices) -> StreamCells:
+    return StreamCells.of(slices, StreamClock(query).unit)
+
+
+def windows_are_cells(slices: Slices, cells: StreamCells) -> bool:
+    """Whether each cell is a window, so that a row that is behind its cell is behind all of its windows."""
+    return slices.alone and slices.ends[0].size == cells.length and not cells.cut
 
 
 def build_stream(job: Job) -> DataFrame:
@@ -125,7 +143,7 @@ def build_stream(job: Job) -> DataFrame:
     query, slices = NativeQuery(job), Slices.of(job.plan)
     check_stream(query, streaming=True)
     clock = StreamClock(query)
-    cells = StreamCells.of(slices, clock.unit)
+    cells = cells_of(query, slices)
     rows, by = clock.marked(), [*query.keys, CELL]
     time = clock.number(F.col(EVENT_TIME))
     # by arithmetic: Spark's window() takes longer
@@ -136,7 +154,7 @@ def build_stream(job: Job) -> DataFrame:
     parts = rows.groupBy(*by).agg(*query.lift())
     end = clock.number(F.col(CELL))
     start = end - F.lit(cells.length)
-    if slices.alone and slices.ends[0].size == cells.length:
+    if windows_are_cells(slices, cells):
         return query.results(parts, F.lit(0), start, end)
     return windows_of_parts(query, parts, F.greatest(start, F.col("s")) if cells.cut else start, clock, cells)
 
