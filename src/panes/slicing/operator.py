@@ -283,7 +283,8 @@ class SliceOperator:
             self._take_back()
             raise
         self._journal.commit()
-        self._idle_keys.forget(self._keys, self._lanes)  # only now: what lanes give names keys by their slots
+        if self._keys is not None:  # only now: what lanes give names keys by their slots
+            self._idle_keys.forget(self._keys, self._lanes)
         return result
 
     def _changing(self, work: Callable[..., None], *arguments: Any) -> None:
@@ -474,7 +475,9 @@ class SliceOperator:
         for lane in self._lanes:
             self._collect_rejected(lane)
         if self.watermark >= self._calm_until and not self._fails_on_rows:
-            self._calm_until = min(*(lane.calm_until(step) for lane in self._lanes), self._next_early())
+            self._calm_until = min(lane.calm_until(step) for lane in self._lanes)
+            if self.spec.early is not None:
+                self._calm_until = min(self._calm_until, self._next_early())
         self._buffer.forget_due()
         return parts
 

@@ -132,6 +132,7 @@ class ResultBuilder:
         self._names = pa.array(list(labels.values()), pa.string())
         self._texts = [label.encode() for label in labels.values()]
         self._column_names = result_schema(spec, positions).names
+        self._shown, self._early, self._given_again = len(spec.shown_aggs), spec.early is not None, spec.given_again
         self._empty: Result | None = None
 
     def empty(self) -> Result:
@@ -159,11 +160,11 @@ class ResultBuilder:
         columns += self._windows(given)
         if self._positions is not None:
             columns += [_position(bounds, n, self._positions) for bounds in (given.lo, given.hi)]
-        columns += given.values[: len(self._spec.shown_aggs)]
+        columns += given.values[: self._shown]
         columns.append(_revisions(given.revision, n))
-        if self._spec.early is not None:
+        if self._early:
             columns.append(pa.array(np.ones(n, bool) if given.final is None else given.final))
-        if self._spec.given_again:
+        if self._given_again:
             columns.append(pa.array(np.zeros(n, bool) if given.void is None else given.void))
         table = pa.Table.from_arrays(columns, self._column_names)
         due = given.end - 1  # NO_TIME is the lowest number and becomes the highest: windows without an end come last
