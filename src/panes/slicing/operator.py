@@ -27,13 +27,14 @@ from panes.slicing.keys import KeyDirectory
 from panes.slicing.lane import Query, Results, Rows
 from panes.slicing.lateness import Arriving
 from panes.slicing.ledger import TOO_LATE, LateLedger
+from panes.slicing.moments import pieces
 from panes.slicing.partials.partial_lane import PartialLane
 from panes.slicing.raw_rows import RawRows
 from panes.slicing.result_schema import dimensions, positions
 from panes.slicing.results import Result, ResultBuilder
 from panes.slicing.row_buffer import RowBuffer
 from panes.slicing.rows.row_lane import RowLane
-from panes.slicing.spec import MANUAL, NOT_EARLY, Early, OperatorSpec
+from panes.slicing.spec import MANUAL, NOT_EARLY, OperatorSpec
 from panes.slicing.workload import Workload, analyse, order_free
 from panes.state.checked import demand
 from panes.state.journal import Journal, Replaced
@@ -365,26 +366,11 @@ class SliceOperator:
         if self.spec.early is None or self.spec.watermark == MANUAL:
             return self._take(table)
         parts: list[Results] = []
-        for piece in self._pieces(table, self.spec.early):
+        for piece in pieces(table, self.spec, self.watermark):
             before = self.watermark
             parts += self._take(piece)
             parts += self._early_since(before)
         return parts
-
-    def _pieces(self, table: pa.Table, early: Early) -> list[pa.Table]:
-        """Rows up to the one with which the watermark passes a moment at which windows are given early, and so on."""
-        column = column_from_arrow(table[self.spec.time])
-        times = column.values.astype(np.int64)
-        usable = (times <= TIME_LIMIT) & (times >= -TIME_LIMIT)
-        usable = usable if column.valid is None else usable & column.valid
-        times = np.where(usable, times, -TIME_LIMIT)
-        reached = np.maximum(np.maximum.accumulate(times) - self.spec.bound, self.watermark)
-        moments = reached // (early.every or NEVER)
-        passes = np.append(moments[0] > self.watermark // (early.every or NEVER), moments[1:] > moments[:-1])
-        if self.watermark == ALWAYS:  # with the first row that has a time the watermark begins, and passes nothing yet
-            passes[: int(np.argmax(usable))] = False
-        ends = [*(np.flatnonzero(passes[:-1]) + 1).tolist(), len(times)]
-        return [table.slice(a, b - a) for a, b in zip([0, *ends], ends)]
 
     def _take(self, table: pa.Table) -> list[Results]:
         if self._groups is not None:
