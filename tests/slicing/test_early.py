@@ -112,6 +112,16 @@ def test_snapshots_know_what_was_given() -> None:
         break
 
 
+def test_a_session_without_length_that_was_given_early_can_be_saved() -> None:
+    stream = pn.stream(None, schema={"t": "bigint", "g": "bigint"}, time="t", watermark="manual")
+    query = stream.window(w=pn.session("g")).agg(n="count(*)").early(1)
+    op = query.operator()
+    op.push([{"t": 5, "g": 0}])
+    op.advance(1)
+    assert shown(op.advance(2)) == [(5, 5, 1, 0, False)]
+    assert shown(query.operator(restore=op.snapshot()).finish()) == [(5, 5, 1, 1, True)]
+
+
 def test_asked_by_hand_and_only_of_queries_that_say_so() -> None:
     op = counted(pn.tumbling(10), "1 s", clock=True).operator()
     op.push(rows(1, 2))

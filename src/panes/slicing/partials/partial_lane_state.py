@@ -99,7 +99,7 @@ def _load_early(lane: PartialLane, known: Known, tables: Mapping[str, pa.Table],
     found = read_table(tables, name, dict.fromkeys(_EARLY, INT64))
     query, slot, start, end = (numbers(found, column) for column in _EARLY[:4])
     _check_queries(query, lane)
-    demand((start < end).all(), "a window that was given early ends before it begins")
+    demand((start <= end).all(), "a window that was given early ends before it begins")
     rows, revision = numbers(found, "rows", low=0, high=MANY), numbers(found, "revision", low=0, high=2**31 - 2)
     return Known.concat([known, Known(query, slot_map[slot], start, end, rows, revision)])
 
