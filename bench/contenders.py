@@ -140,9 +140,11 @@ def panes_operator(
     return stream.window(**windows).agg(**aggregates).operator()
 
 
-def engine(queries: Sequence[Query], aggregates: str | dict[str, Any], **options: Any) -> Contender:
+def engine(
+    queries: Sequence[Query], aggregates: str | dict[str, Any], *, name: str = ENGINE, **options: Any
+) -> Contender:
     column = "x" if isinstance(aggregates, str) else next(iter(aggregates))
-    return Contender(ENGINE, lambda: EngineRunner(panes_operator(queries, aggregates, **options), column))
+    return Contender(name, lambda: EngineRunner(panes_operator(queries, aggregates, **options), column))
 
 
 def rival(

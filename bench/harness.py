@@ -151,8 +151,9 @@ class Lab:
         *,
         params: dict[str, Any] | None = None,
         goal: Goal | None = None,
+        alike: bool = True,
     ) -> dict[str, Point]:
-        """Rows per second of each contender over the batches, interleaved and repeated."""
+        """Rows per second of each contender over the batches, interleaved and repeated; `alike`: they must agree."""
         params = params or {}
         values = np.concatenate([b.values for b in batches])
         for contender in contenders:
@@ -167,7 +168,7 @@ class Lab:
                 self._log(f"{self.workload} {params or ''}: {contender.name}, repeat {repeat + 1}")
                 runs[contender.name].append(self._run(contender, batches))
             passes.append(self._sum_pass(values))
-        return self._points(runs, statistics.median(passes), params, goal)
+        return self._points(runs, statistics.median(passes), params, goal, alike=alike)
 
     def _run(self, contender: Contender, batches: Sequence[Batch]) -> Run:
         runner = contender.start()
@@ -202,7 +203,7 @@ class Lab:
         return time.perf_counter if self.options.clock == "wall" else time.process_time
 
     def _points(
-        self, runs: dict[str, list[Run]], sum_pass: float, params: dict[str, Any], goal: Goal | None
+        self, runs: dict[str, list[Run]], sum_pass: float, params: dict[str, Any], goal: Goal | None, *, alike: bool
     ) -> dict[str, Point]:
         whole = {name: done[0] for name, done in runs.items() if not any(r.cut for r in done)}
         digests = {(r.results, round(r.checksum, 3)) for r in whole.values()}
@@ -217,7 +218,7 @@ class Lab:
                 "results_per_row": done[0].results_per_row,
                 "spread": max(r.rate for r in done) / min(r.rate for r in done),
                 "busy": statistics.median(r.wall / r.seconds for r in done),
-                "agree": len(digests) <= 1 if name in whole else None,
+                "agree": len(digests) <= 1 if name in whole and alike else None,
             }
             point = Point(self.workload, params, name, RATE, rate, goal if name == ENGINE else None, extra)
             out[name] = point

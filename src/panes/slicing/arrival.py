@@ -63,8 +63,21 @@ def arrive(times: Array, spread: Spread, watermark: int, bound: int | None) -> A
     after = watermark if bound is None else max(watermark, spread.high - bound)
     if spread.low >= watermark and (bound is None or spread.lag <= bound):
         return Arrival(after, None, None)
-    met = np.full(len(times), watermark)
-    if bound is not None:
-        np.maximum(np.maximum.accumulate(times[:-1]) - bound, watermark, out=met[1:])
+    met = _met(times, watermark, bound)
     late = times < met
     return Arrival(after, late, met) if late.any() else Arrival(after, None, None)
+
+
+def _met(times: Array, watermark: int, bound: int | None) -> Array:
+    """The watermark that each row meets."""
+    if bound is None:
+        return np.full(len(times), watermark)
+    met = np.empty(len(times), np.int64)
+    if use_kernels(len(times)):
+        from panes.slicing import kernels
+
+        kernels.watermarks(times, watermark, bound, met)
+        return met
+    met[0] = watermark
+    np.maximum(np.maximum.accumulate(times[:-1]) - bound, watermark, out=met[1:])
+    return met

@@ -179,6 +179,14 @@ def spread(times: Array) -> tuple[int, int, int]:
 
 
 @njit(cache=True)
+def watermarks(times: Array, watermark: int, bound: int, out: Array) -> None:
+    """The watermark before each row: `bound` behind the largest time so far, but never back."""
+    for i in range(len(times)):
+        out[i] = watermark
+        watermark = max(watermark, times[i] - bound)
+
+
+@njit(cache=True)
 def locate_few(times: Array, a: int, b: int, c: int, d: int, out: Array) -> None:
     """How many of four edges lie at or before each time. Without a branch, four times at once."""
     for i in range(len(times)):

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from panes.aggregates.base import BoundAggregate, Cells
 from panes.slicing.partials.ring import Ring
-from panes.slicing.partials.row_fold import picked, picks, plan, presence
+from panes.slicing.partials.row_fold import Picks, Plan, picked, picks, plan, presence
 from panes.slicing.partials.store import CELL_PLACE, Answers, CellList, fold_equal
 from panes.slicing.ranges import spread
 from panes.state.journal import Journal, Replaced
@@ -120,7 +120,7 @@ class DenseStore:
         with np.errstate(invalid="ignore", over="ignore"):
             if not self._keyed:
                 return self._answer_all(lo, hi)
-            if self._ring.width <= _FEW_KEYS and len(lo) * self._ring.width <= _FEW_RESULTS:
+            if self._is_few(lo):
                 self._choose(lo, hi)
                 return self._answer_few(lo, hi, news)
             start, end, which = _distinct(lo, hi)
@@ -162,8 +162,13 @@ class DenseStore:
         return [agg.lower_endings(self._ring.flat(a).take(rows), starts) for a, agg in enumerate(self._aggs)]
 
     def _answer_few(self, lo: Array, hi: Array, news: Array) -> Answers:
-        """All windows and keys by one gather."""
         keys = self._ring.width
+        chosen, cells = self._fold_few(lo, hi, news)
+        values = tuple([agg.lower(folded) for agg, folded in zip(self._aggs, cells)])
+        return Answers(np.bincount(chosen // keys, minlength=len(lo)), chosen % keys, values)
+
+    def _fold_few(self, lo: Array, hi: Array, news: Array) -> tuple[Array, list[Cells]]:
+        """All windows and keys by one gather: those with rows, as window * keys + key, and their partials."""
         index, offsets = self._index(lo, hi)
         if np.array_equal(news, lo):
             seen = self._seen(index, offsets)
@@ -171,11 +176,11 @@ class DenseStore:
             seen = self._seen(*self._index(news, hi))
         self._folded += len(index)
         chosen = np.flatnonzero(seen)
-        values = []
+        found = []
         for a, agg in enumerate(self._aggs):
             folded = agg.fold(self._ring.flat(a).take(index), offsets)
-            values.append(agg.lower(folded.take(chosen)))
-        return Answers(np.bincount(chosen // keys, minlength=len(lo)), chosen % keys, tuple(values))
+            found.append(folded.take(chosen))
+        return chosen, found
 
     def _index(self, lo: Array, hi: Array) -> tuple[Array, Array]:
         """Flat indexes of the cells of each (range, key), and the offsets of these pairs among them."""
@@ -202,13 +207,34 @@ class DenseStore:
         }
 
     def _answer_many(self, start: Array, end: Array, distinct: Array, news: dict[int, Array]) -> Answers:
-        """By row-wise merges."""
+        folds, asked = self._fold(start, end, distinct, news)
+        values = [agg.lower(picked(self._ring, a, agg, folds, asked)) for a, agg in enumerate(self._aggs)]
+        return Answers(asked.counts, asked.slots, tuple(values))
+
+    def partials(self, lo: Array, hi: Array) -> CellList:
+        if not len(lo):
+            return CellList(lo, lo, tuple(agg.empty(0) for agg in self._aggs))
+        with np.errstate(invalid="ignore", over="ignore"):
+            if self._is_few(lo):
+                self._choose(lo, hi)
+                chosen, few = self._fold_few(lo, hi, lo)
+                return CellList(chosen // self._ring.width, chosen % self._ring.width, tuple(few))
+            start, end, which = _distinct(lo, hi)
+            self._choose(start, end)
+            folds, asked = self._fold(start, end, which, {})
+            cells = tuple(picked(self._ring, a, agg, folds, asked) for a, agg in enumerate(self._aggs))
+        return CellList(np.repeat(np.arange(len(lo)), asked.counts), asked.slots, cells)
+
+    def _is_few(self, lo: Array) -> bool:
+        """Whether windows that begin here are best folded by one gather for all of them and all keys."""
+        return self._ring.width <= _FEW_KEYS and len(lo) * self._ring.width <= _FEW_RESULTS
+
+    def _fold(self, start: Array, end: Array, distinct: Array, news: dict[int, Array]) -> tuple[Plan, Picks]:
+        """By row-wise merges: how, and what is asked for."""
         ring = self._ring
         folds = plan(ring, start, end)
         self._folded += (len(folds.nodes) - folds.grows.count(False)) * ring.width
-        asked = picks(presence(ring, folds), distinct, news)
-        values = [agg.lower(picked(ring, a, agg, folds, asked)) for a, agg in enumerate(self._aggs)]
-        return Answers(asked.counts, asked.slots, tuple(values))
+        return folds, picks(presence(ring, folds), distinct, news)
 
     def answer_one(self, slot: int, lo: Array, hi: Array) -> tuple[pa.Array, ...]:
         self._ring.widen(slot + 1)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from panes.aggregates.base import Cells
+from panes.aggregates.segments import sort_by_group
 from panes.slicing.key_index import use_kernels
 from panes.slicing.lane import Results, Rows
 from panes.slicing.lateness import Arriving, Taken
@@ -18,7 +19,7 @@ from panes.slicing.partials.lifting import AtomLifter
 from panes.slicing.partials.revisions import Revisions
 from panes.slicing.partials.session_side import SessionQuery, SessionSide
 from panes.slicing.partials.session_store import FREE, Pieces, SessionStore, runs
-from panes.slicing.partials.store import segments
+from panes.slicing.partials.store import segments, stable_order
 from panes.windows.base import ALWAYS
 
 Array = np.ndarray
@@ -62,7 +63,7 @@ class SessionsBehind:
     ) -> Array:
         """Take the rows `mine`, all of some keys, in order; which of the rows behind the watermark were taken."""
         store, aggs = session.store, self._side.aggs
-        mine = mine[np.argsort(slots[mine], kind="stable")]
+        mine = mine[stable_order(slots[mine])]
         bounds = segments(slots[mine])
         keys = slots[mine[bounds[:-1]]]
         held = store.held(keys)
@@ -93,8 +94,7 @@ class SessionsBehind:
         slot[number[into[: len(held)]]] = store.slot[held]
         cells = []
         target = np.concatenate((number[into[: len(held)]], np.arange(len(there))))
-        order = np.argsort(target, kind="stable")
-        offsets = np.searchsorted(target[order], np.arange(len(there) + 1))
+        order, offsets = sort_by_group(target, len(there))
         for agg, kept in zip(aggs, store.cells(held)):
             lifted = agg.bound.lift_groups(rows.inputs(agg.inputs), group, len(there))
             cells.append(agg.bound.fold(Cells.concat([kept, lifted]).take(order), offsets))

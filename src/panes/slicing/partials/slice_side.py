@@ -103,10 +103,14 @@ class SliceSide:
         self.store = self._new_store(dense=all(a.bound.dense for a in self.aggs))
 
     def _new_store(self, *, dense: bool) -> DenseStore | SparseStore:
+        return self.new_store(self._journal, dense=dense)
+
+    def new_store(self, journal: Journal, *, dense: bool | None = None) -> DenseStore | SparseStore:
+        """A store for the same partials; `dense` like the one here unless that is said."""
         bound = [a.bound for a in self.aggs]
-        if dense:
-            return DenseStore(bound, keyed=self.keyed, store=self.store_kind, journal=self._journal)
-        return SparseStore(bound, keyed=self.keyed, journal=self._journal)
+        if self.dense if dense is None else dense:
+            return DenseStore(bound, keyed=self.keyed, store=self.store_kind, journal=journal)
+        return SparseStore(bound, keyed=self.keyed, journal=journal)
 
     def begin(self) -> list[Any]:
         """A call begins: objects whose attributes it may replace."""
@@ -193,6 +197,13 @@ class SliceSide:
         if not len(spans):
             return spans, None
         return spans, self.store.answer(lo, hi, news)
+
+    def partials(self, spans: Spans) -> CellList:
+        """What windows hold, before it is lowered: `at` is the number of the window; those without rows have none."""
+        lo, hi = self.slices.position(spans.start), self.slices.position(spans.end)
+        some = (lo < hi).nonzero()[0]
+        found = self.store.partials(lo[some], hi[some])
+        return CellList(some[found.at], found.slots, found.cells)
 
     def _ranges(self, spans: Spans) -> tuple[Array, Array, Array]:
         """Positions of the slices of each window: first, behind the last, and from where on there must be rows."""

@@ -2,7 +2,8 @@
 
 Rows in time belong to no window that has closed before they came, so they go into slices first, all at once, with
 those rows behind the watermark for which the same holds. The others wait until the windows that closed before them
-have been given: in groups, one per closed end, or, where given windows are to be corrected, one at a time.
+have been given: in groups, one per closed end (if these are many, see `waiting`), or, where given windows are to be
+corrected, one at a time.
 """
 
 from __future__ import annotations
@@ -17,8 +18,13 @@ from panes.slicing.partials.lane_results import corrections
 from panes.slicing.partials.lifting import lift_slices
 from panes.slicing.partials.revisions import Revisions
 from panes.slicing.partials.slice_side import SliceSide
+from panes.slicing.partials.verdicts import judge
+from panes.slicing.partials.waiting import Waiting, give_with
 
 Array = np.ndarray
+
+#: From so many closed ends on that rows have waited for, windows are given at once, and not group by group.
+_MANY = 4
 
 
 class SlicesBehind:
@@ -33,25 +39,16 @@ class SlicesBehind:
         """Take the rows of a batch, and give what its watermark makes due; `reached` is the one before it."""
         times, met = batch.times, batch.met_behind
         gone = met - (self._lateness or 0)  # windows that end up to here are closed for good
-        last, out = (
-            np.full(len(times), np.iinfo(np.int64).min),
-            Taken([], np.zeros(0, bool), np.zeros(len(times), bool)),
-        )
-        for number, first_end, last_end in self._side.windows.ends_over(times):
-            np.maximum(last, last_end, out=last)
-            out.miss(number, int(np.count_nonzero(first_end <= gone)))
-        out.taken = last > gone
-        if not out.taken.all():  # a window that is added later may lack rows up to there
-            self._side.purged_to = max(self._side.purged_to, int(times[~out.taken].max()) + 1)
-        #: when a row comes, the last end that has closed, if that is after its time
-        closed = self._side.windows.closed_ends(int(times.min()), met)
-        late = out.taken & (closed > times)
-        if self._lateness is None:
-            late &= closed > reached
-        first = batch.without(late | ~out.taken)
+        taken, closed, waits, missed = judge(self._side, times, met, self._lateness, reached)
+        out = Taken([], taken, np.zeros(len(times), bool))
+        for number, rows in missed.items():
+            out.miss(number, rows)
+        if not taken.all():  # a window that is added later may lack rows up to there
+            self._side.purged_to = max(self._side.purged_to, int(times[~taken].max()) + 1)
+        first = batch.without(waits | ~taken)
         if len(first):
             self._add(first, keys)
-        waiting = np.flatnonzero(late)
+        waiting = np.flatnonzero(waits)
         if self._lateness is None:
             reached = self._in_groups(batch, waiting, closed[waiting], keys, reached, out.results)
         else:
@@ -65,7 +62,13 @@ class SlicesBehind:
     def _in_groups(
         self, batch: Arriving, waiting: Array, closed: Array, keys: int, reached: int, found: list[Results]
     ) -> int:
+        side = self._side
         bounds = np.concatenate(([0], np.flatnonzero(np.diff(closed)) + 1, [len(closed)])) if len(closed) else [0]
+        if len(bounds) > _MANY and side.empty is None and not side.windows.fresh:
+            rows = batch.rows.take(batch.at[waiting])
+            found += give_with(side, Waiting(side, rows, closed, keys), reached, batch.watermark)
+            self._add(rows, keys)
+            return batch.watermark
         for a, b in pairwise(bounds):
             reached = self._give(reached, int(closed[a]), found)
             self._add(batch.rows.take(batch.at[waiting[a:b]]), keys)

@@ -13,17 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from panes.aggregates.base import BoundAggregate, Cells
-from panes.aggregates.segments import sort_by_group
 from panes.slicing.partials.cell_table import Buffer, CellTable
-from panes.slicing.partials.store import Answers, CellList, fold_equal, segments
+from panes.slicing.partials.store import Answers, CellList, fold_equal, segments, stable_order_of_pairs
 from panes.slicing.ranges import spread
 from panes.state.journal import Journal, Replaced
 
 Array = np.ndarray
 
 _WAITING = 1 << 16
-#: Groups may be this many times as many as cells for sorting by counting to pay.
-_SPARSE_GROUPS = 8
 
 
 class SparseStore:
@@ -125,18 +122,13 @@ class SparseStore:
             table.append(cells)
 
     def answer(self, lo: Array, hi: Array, news: Array) -> Answers:
-        self._settle(int(hi.max()))
-        index, offsets = self._between(lo, hi)
-        self.combines += len(index)
         if not self._keyed:
+            self._settle(int(hi.max()))
+            index, offsets = self._between(lo, hi)
+            self.combines += len(index)
             values = tuple(a.lower_ranges(c.view(), index, offsets) for a, c in zip(self._aggs, self._cells))
             return Answers(np.ones(len(lo), np.int64), np.zeros(len(lo), np.int64), values)
-        owner = np.repeat(np.arange(len(lo)), np.diff(offsets))
-        order = _order(owner, self._slots.view()[index])
-        index, owner = index[order], owner[order]
-        slots = self._slots.view()[index]
-        bounds = segments(owner, slots)
-        which = owner[bounds[:-1]]
+        index, slots, which, bounds = self._by_key(lo, hi)
         # cells of a key lie in order of their slices: the last one tells whether there is news
         fresh = np.flatnonzero(self._at.view()[index[bounds[1:] - 1]] >= self._base + news[which])
         if len(fresh) < len(which):
@@ -144,6 +136,26 @@ class SparseStore:
             index, slots, which, bounds = index[kept], slots[kept], which[fresh], kept_bounds
         values = tuple(a.lower_ranges(c.view(), index, bounds) for a, c in zip(self._aggs, self._cells))
         return Answers(np.bincount(which, minlength=len(lo)), slots[bounds[:-1]], values)
+
+    def partials(self, lo: Array, hi: Array) -> CellList:
+        if not len(lo):
+            return CellList(lo, lo, tuple(a.empty(0) for a in self._aggs))
+        index, slots, which, bounds = self._by_key(lo, hi)
+        cells = tuple(a.fold(c.view().take(index), bounds) for a, c in zip(self._aggs, self._cells))
+        return CellList(which, slots[bounds[:-1]], cells)
+
+    def _by_key(self, lo: Array, hi: Array) -> tuple[Array, Array, Array, Array]:
+        """Cells of each range of slices key by key: their indexes and slots, and of each key in a range the number of
+        the range, and where its cells begin among them (and where the last ones end)."""
+        self._settle(int(hi.max()))
+        index, offsets = self._between(lo, hi)
+        self.combines += len(index)
+        owner = np.repeat(np.arange(len(lo)), np.diff(offsets))
+        order = stable_order_of_pairs(owner, self._slots.view()[index])
+        index, owner = index[order], owner[order]
+        slots = self._slots.view()[index]
+        bounds = segments(owner, slots)
+        return index, slots, owner[bounds[:-1]], bounds
 
     def _between(self, lo: Array, hi: Array) -> tuple[Array, Array]:
         """Indexes of the cells of each range of slices, and the offsets of the ranges among them."""
@@ -200,14 +212,3 @@ def _split(runs: Sequence[CellList], limit: int) -> tuple[list[CellList], list[C
             before.append(run.take(np.flatnonzero(run.at < limit)))
             after.append(run.take(np.flatnonzero(run.at >= limit)))
     return before, after
-
-
-def _order(owner: Array, slots: Array) -> Array:
-    """Stable order by owner, then slot; owners are sorted already."""
-    if not len(slots):
-        return slots
-    span = int(slots.max()) + 1
-    groups = (int(owner[-1]) + 1) * span
-    if groups <= _SPARSE_GROUPS * len(slots) + 1024:
-        return sort_by_group(owner * span + slots, groups)[0]
-    return np.lexsort((slots, owner))  # stable: cells of a key stay in the order of their slices

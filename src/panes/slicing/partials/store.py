@@ -15,11 +15,14 @@ import numpy as np
 import pyarrow as pa
 
 from panes.aggregates.base import BoundAggregate, Cells
+from panes.aggregates.segments import sort_by_group
 
 Array = np.ndarray
 
 #: Bytes that say where a cell is: its slice and its key.
 CELL_PLACE = 16
+#: Groups may be this many times as many as cells for sorting by counting to pay.
+_SPARSE_GROUPS = 8
 
 
 @dataclass(eq=False)
@@ -70,6 +73,10 @@ class Store(Protocol):
     def answer(self, lo: Array, hi: Array, news: Array) -> Answers:
         """Results of windows over slices [lo, hi), in order of their ends, for each key with rows in [news, hi)."""
 
+    def partials(self, lo: Array, hi: Array) -> CellList:
+        """What windows over slices [lo, hi), none of them empty, come to before it is lowered, for each key with rows;
+        `at` is the number of the window."""
+
     def answer_one(self, slot: int, lo: Array, hi: Array) -> tuple[pa.Array, ...]:
         """Results of windows over slices [lo, hi) for one key, whether it has rows there or not."""
 
@@ -112,6 +119,27 @@ def order_by(*columns: Array) -> Array:
     for column, low, span in zip(columns[1:], lows[1:], spans[1:]):
         packed = packed * span + (column - low)
     return np.argsort(packed)
+
+
+def stable_order(groups: Array) -> Array:
+    """Stable order by group; groups may be far more than entries."""
+    n = int(groups.max(initial=-1)) + 1
+    return sort_by_group(groups, n)[0] if _are_few(n, groups) else np.argsort(groups, kind="stable")
+
+
+def stable_order_of_pairs(owner: Array, slots: Array) -> Array:
+    """Stable order by owner, then slot; owners are sorted already."""
+    if not len(slots):
+        return slots
+    span = int(slots.max()) + 1
+    groups = (int(owner[-1]) + 1) * span
+    if _are_few(groups, slots):
+        return sort_by_group(owner * span + slots, groups)[0]
+    return np.lexsort((slots, owner))  # stable: cells of a key stay in the order of their slices
+
+
+def _are_few(groups: int, entries: Array) -> bool:
+    return groups <= _SPARSE_GROUPS * len(entries) + 1024
 
 
 def segments(*columns: Array) -> Array:
