@@ -144,29 +144,31 @@ def aggregate_code(spec: Spec) -> str:
     return call(f"pn.{name}", *map(repr, arguments))
 
 
-def stream_code(program: Program) -> str:
+def stream_code(program: Program, data: str = "None", **more: str) -> str:
     size = size_for(program.time_unit)
     ts = "bigint" if program.time_unit is None else f"timestamp[{program.time_unit}]"
     schema = {"id": "bigint", "ts": ts, **program.types}
     watermark = program.watermark
     return call(
         "pn.stream",
-        "None",
+        data,
         schema=repr(schema),
         time='"ts"',
         key=repr(list(program.keys)) if program.keys else None,
         watermark=size(watermark) if isinstance(watermark, int) else repr(watermark),
         lateness=size(program.lateness) if program.lateness is not None else None,
+        **more,
     )
 
 
-def query_code(program: Program) -> str:
+def query_code(program: Program, data: str = "None", **more: str) -> str:
+    """`data` and `more`: what its stream reads, and more options of it."""
     windows = {label: window_code(spec, program.time_unit) for label, spec in program.windows.items()}
     if program.emit_empty:
         windows["emit_empty"] = "True"
     aggregates = {f"a{i}": aggregate_code(spec) for i, spec in enumerate(program.aggregates)}
     early = "" if program.early is None else call(".early", size_for(program.time_unit)(program.early))
-    return f"{stream_code(program)}{call('.window', **windows)}{call('.agg', **aggregates)}{early}"
+    return f"{stream_code(program, data, **more)}{call('.window', **windows)}{call('.agg', **aggregates)}{early}"
 
 
 def step_code(step: tuple[Any, ...], time_unit: str | None) -> str:

@@ -56,15 +56,15 @@ class Engine:
         if self.program.time_unit is None and len(rows) % 2:
             # a single row goes as a dict or as a batch of one, by turns
             alone = len(rows) == 1 and (rows[0]["id"] or 0) % 3 > 0
-            return self._results(self.op.push(rows[0] if alone else rows))
+            return self.results(self.op.push(rows[0] if alone else rows))
         columns = [pa.array([row[f.name] for row in rows], f.type) for f in self.schema]
-        return self._results(self.op.push(pa.table(columns, schema=self.schema)))
+        return self.results(self.op.push(pa.table(columns, schema=self.schema)))
 
     def advance(self, ticks: int) -> list[Result]:
-        return self._results(self.op.advance(ticks))
+        return self.results(self.op.advance(ticks))
 
     def finish(self) -> list[Result]:
-        return self._results(self.op.finish())
+        return self.results(self.op.finish())
 
     def snapshot(self) -> None:
         self.op = self.query.operator(restore=self.op.snapshot(), trusted=True)
@@ -84,7 +84,7 @@ class Engine:
         missed = {w: n for w, n in metrics["late_by_window"].items() if w in self.program.windows}
         return metrics["rows_in"], metrics["rows_used"], entries, missed
 
-    def _results(self, out: Any) -> list[Result]:
+    def results(self, out: Any) -> list[Result]:
         table = out.table if hasattr(out, "table") else out
         if not table.num_rows:
             return []

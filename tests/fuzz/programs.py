@@ -40,6 +40,8 @@ class Program:
     steps: Sequence[Step] = field(default=())
     emit_empty: bool = False
     early: int | None = None
+    #: ticks between rows that follow each other
+    scale: int = 1
 
     @property
     def rows(self) -> list[Data]:
@@ -98,7 +100,9 @@ def generate(seed: int) -> Program:
     added = [*ADDED, *ADDED_IN_ORDER] if settled else ADDED
     steps = random_steps(rng, rows, base, scale, watermark, windows, small, changes, added)
     early = random_early(Random(-1 - seed), windows, scale) if not changes else None
-    return Program(seed, time_unit, keys, watermark, lateness, windows, aggregates, types, steps, emit_empty, early)
+    return Program(
+        seed, time_unit, keys, watermark, lateness, windows, aggregates, types, steps, emit_empty, early, scale
+    )
 
 
 def random_early(rng: Random, windows: dict[str, Spec], scale: int) -> int | None:

@@ -9,6 +9,7 @@ from tests.fuzz.compare import Began, Known, difference, ledger_difference, out_
 from tests.fuzz.engine import Engine
 from tests.fuzz.faults import exception_text
 from tests.fuzz.programs import Program
+from tests.fuzz.quiet import check_quiet, silences
 from tests.oracle.oracle import AFRESH, Oracle, Result
 
 
@@ -65,9 +66,11 @@ def check(program: Program) -> str | None:
             if wrong:
                 return f"step {number} ({name}): {wrong}"
             known |= {r[:6]: r.values for r in want_early}
+    wrong = None
     if program.steps and program.steps[-1][0] == "finish":
-        return ledger_difference(oracle, *engine.account())
-    return None
+        wrong = ledger_difference(oracle, *engine.account())
+    quiet = silences(program)
+    return wrong or (quiet and check_quiet(program, quiet, oracle_of(program)))
 
 
 def failure(program: Program) -> str | None:

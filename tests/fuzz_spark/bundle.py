@@ -113,7 +113,7 @@ class Bundle:
     def _compare(self, when: str, found: Mapping[int, Given], wanted: list[Wanted]) -> None:
         for p, (seed, job, (want, want_late)) in enumerate(zip(self.seeds, self.jobs, wanted, strict=True)):
             given = found.get(p, Given())
-            results = [r for table in given.results for r in self.engines[p]._results(table)]
+            results = [r for table in given.results for r in self.engines[p].results(table)]
             late = [
                 pair
                 for table in given.late

@@ -44,7 +44,7 @@ class Reference:
         return self.engine.advance(watermark)
 
     def _take(self, move: Move) -> list[Result]:
-        return self.engine._results(self.engine.op.push(self.job.table(move.rows))) if move.rows else []
+        return self.engine.results(self.engine.op.push(self.job.table(move.rows))) if move.rows else []
 
     def take_late(self) -> list[Late]:
         table = self.engine.op.take_late()

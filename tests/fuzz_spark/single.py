@@ -103,10 +103,10 @@ def given(job: SparkJob, tables: list[pa.Table]) -> tuple[list[Result], list[Lat
     late: list[Late] = []
     for table in tables:
         if "late_reason" not in table.column_names:
-            results += engine._results(table)
+            results += engine.results(table)
             continue
         is_late = table["late_reason"].is_valid()
-        results += engine._results(table.filter(pa.compute.invert(is_late)))
+        results += engine.results(table.filter(pa.compute.invert(is_late)))
         missed = table.filter(is_late)
         pairs = zip(missed["late_row"].to_pylist(), missed["late_reason"].to_pylist(), strict=True)
         late += [(row["id"], reason) for row, reason in pairs]

@@ -151,7 +151,7 @@ class Workers:
                 with self._process(label, watermark) as (processor, values):
                     given += processor.handleExpiredTimer(key=(label,), timerValues=values, expiredTimerInfo=None)
                 self.stores[label].timers.discard(millis)
-        results = [r for f in given for b in f["results"] if b is not None for r in self.engine._results(from_bytes(b))]
+        results = [r for f in given for b in f["results"] if b is not None for r in self.engine.results(from_bytes(b))]
         late = [from_bytes(b) for f in given for b in f["late"] if b is not None]
         return results, [pair for t in late for pair in zip(t["id"].to_pylist(), t["reason"].to_pylist(), strict=True)]
 

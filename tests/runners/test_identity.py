@@ -176,7 +176,7 @@ def test_random_programs_are_stored_as_the_latest() -> None:
         latest = Query(engine.query._plan, open_source(data, None)).latest()
         schema = latest.schema
         found: list[list[Result]] = [
-            engine._results(table) for table in (latest.table, pa.Table.from_pylist(stored.table(), schema=schema))
+            engine.results(table) for table in (latest.table, pa.Table.from_pylist(stored.table(), schema=schema))
         ]
         wrong = difference(found[0], found[1], program.aggregates)
         assert wrong is None, f"seed {seed}: {wrong}"
