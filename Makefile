@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types pytest demo bench bench-spark bench-cells bench-against fuzz fuzz-cql fuzz-policies fuzz-errors fuzz-spark fuzz-late docs clean java chaos
+.PHONY: help setup test lint types pytest demo bench bench-spark bench-cells bench-start bench-against fuzz fuzz-cql fuzz-policies fuzz-errors fuzz-spark fuzz-late docs clean java chaos
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -81,6 +81,9 @@ bench-spark: setup ## measure Panes on Spark against Spark itself; ARGS="--quick
 
 bench-cells: setup ## is Panes' default on Spark ever slower than groupBy(window)? 24 cells, 40 minutes at most
 	$(BIN)/python -m bench.spark.cells $(ARGS)
+
+bench-start: setup ## from process start to the first results on Spark, Panes beside plain Spark; 10 minutes
+	$(BIN)/python -m bench.spark.start $(ARGS)
 
 bench-against: setup ## is this tree slower than git revision REV=HEAD? 25 minutes at most; ARGS="--only w1" for a part
 	$(BIN)/python -m bench.against $(REV) $(ARGS)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -51,6 +51,8 @@ class GroupState:
         self._digest = blake2b(self._facts.encode(), digest_size=16).hexdigest()
         self._map = state
         self.written = 0
+        #: bytes that the operator of the last call holds
+        self.held = 0
 
     def head(self) -> Head:
         """What the last micro-batch left."""
@@ -87,7 +89,9 @@ class GroupState:
     def _before_rows(self, head: Head, op: Running, packed: Sequence[bytes]) -> bytes | None:
         """A snapshot of the moment before the rows of a step, if one may be wanted and is cheap."""
         rows = sum(map(len, packed))
-        size = int(_filled(op) * head.ratio)
+        if _has_room(head, rows, 0):
+            return None
+        size = int(_filled(op.metrics) * head.ratio)
         if _has_room(head, rows, size) or 2 * size > rows:
             return None
         return compressed(op.snapshot())
@@ -96,8 +100,8 @@ class GroupState:
         self, head: Head, op: Running, passed: Passed, packed: Sequence[bytes], before: bytes | None = None
     ) -> None:
         """Write what a step has changed: the step itself, or a snapshot in place of all that is there."""
-        rows = sum(map(len, packed))
-        after = int(_filled(op) * head.ratio)
+        rows, held = sum(map(len, packed)), op.metrics
+        after = int(_filled(held) * head.ratio)
         stamp = uuid.uuid4().hex
         if _has_room(head, rows, after) and rows <= max(after, _FREE):
             self._add_step(head, stamp, passed, packed)
@@ -106,15 +110,17 @@ class GroupState:
             self._add_step(head, stamp, passed, packed)
         else:
             snapshot = compressed(op.snapshot())
-            head.ratio = len(snapshot) / max(_filled(op), len(snapshot))
+            head.ratio = len(snapshot) / max(_filled(held), len(snapshot))
             self._replace(head, stamp, snapshot)
         self._write_head(head)
-        kept_operators.put(head.lineage, stamp, op)
+        self.held = int(held["bytes"])
+        kept_operators.put(head.lineage, stamp, op, self.held)
 
     def keep(self, head: Head, op: Running) -> None:
         """Nothing has happened to the operator; only the head may have changed."""
         self._write_head(head)
-        kept_operators.put(head.lineage, head.steps[-1].stamp if head.steps else head.stamp, op)
+        self.held = int(op.metrics["bytes"])
+        kept_operators.put(head.lineage, head.steps[-1].stamp if head.steps else head.stamp, op, self.held)
 
     def note(self, head: Head) -> None:
         """Nobody has looked at the operator; only the head has changed."""
@@ -179,7 +185,6 @@ def _has_room(head: Head, rows: int, size: int) -> bool:
     return head.step_bytes + max(rows, _STEP) <= max(_FREE, int(max(head.snapshot_bytes, size // 2) * share))
 
 
-def _filled(op: Running) -> int:
+def _filled(metrics: Mapping[str, Any]) -> int:
     """Bytes of what a snapshot has to hold: much of the memory of an operator may be room for more."""
-    metrics = op.metrics
     return int(metrics.get("bytes_filled", metrics["bytes"]))

@@ -70,13 +70,13 @@ class GroupWork:
             passed = passed._replace(before=max(passed.before, tick))
             if said.now is not None and rows is None and max(passed) <= op.watermark and head.stamp:
                 self._state.keep(head, op)
-                return self._given(Given([], op.take_late()), 0, op, 0)
+                return self._given(Given([], op.take_late()), 0, 0)
         given, before = self._state.step(head, op, passed, packed, rows)
         head.reached, head.due = max(head.reached, watermark), self._next_due(op, watermark)
         self._set_timer(head, now)
         written = self._state.written
         self._state.save(head, op, passed, packed, before)
-        return self._given(given, 0 if rows is None else rows.num_rows, op, self._state.written - written)
+        return self._given(given, 0 if rows is None else rows.num_rows, self._state.written - written)
 
     def _next_due(self, op: Running, watermark: int) -> int:
         """When the watermark makes something due, in milliseconds, if no rows come; NEVER: not at all."""
@@ -96,7 +96,7 @@ class GroupWork:
             self._handle.registerTimer(wanted)
         head.timer = wanted
 
-    def _given(self, given: Given, rows: int, op: Running, written: int) -> pd.DataFrame:
+    def _given(self, given: Given, rows: int, written: int) -> pd.DataFrame:
         import pandas as pd
 
         results = self._query.given(given.results)
@@ -107,7 +107,7 @@ class GroupWork:
             "rows": [rows],
             "rows_late": [given.late.num_rows],
             "results_given": [0 if results is None else results.num_rows],
-            "state_bytes": [int(op.metrics["bytes"])],
+            "state_bytes": [self._state.held],
             "written": [written],
         }
         return pd.DataFrame(facts)

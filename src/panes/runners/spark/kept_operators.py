@@ -36,9 +36,10 @@ class KeptOperators:
         self._drop(lineage)
         return known[1], known[0]
 
-    def put(self, lineage: str, stamp: str, op: Running) -> None:
+    def put(self, lineage: str, stamp: str, op: Running, held: int) -> None:
+        """Keep an operator, which holds so many bytes."""
         self._drop(lineage)
-        size = int(op.metrics["bytes"]) + _EACH
+        size = held + _EACH
         self._operators[lineage] = (stamp, op, size)
         self._bytes += size
         while self._bytes > self._limit:

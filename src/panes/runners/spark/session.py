@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from panes.errors import QueryError
+from panes.runners.spark import daemon
 from panes.runners.spark.home import installed_home, spark_home
 from panes.runners.spark.java import class_archive_options, find_java
 from panes.runners.spark.scratch import scratch
@@ -26,6 +27,8 @@ _CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.File
 #: Where the messages of Spark go; set in sessions that Panes has started.
 LOG = "spark.panes.log"
 _LOCAL_FILES = "spark.local.dir"
+#: Bytes that the path of a socket may have on any system, and that Spark's names for them take.
+_LONGEST_SOCKET, _SOCKET_NAME = 103, 48
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 #: Compiles less and collects in one thread: the start takes half the time, long runs are slower.
 _QUICK = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
@@ -92,11 +95,21 @@ def _settings(cores: int, memory: str, ui: bool) -> dict[str, str]:
         "spark.sql.codegen.cache.maxEntries": "1000",
         # the other way to write a checkpoint starts a process per file, to see whether it is a link
         "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
+        # a worker serves all steps of a query if they ask for the same environment, and only some know this setting
+        "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
+        **daemon.SETTINGS,
+        # Spark sends a worker small pieces, and over TCP each second one waits 40 ms until the one before is confirmed
+        "spark.python.unix.domain.socket.enabled": _text(_has_sockets_in(scratch())),
         _LOCAL_FILES: str(scratch()),
         SHUFFLE_PARTITIONS: str(cores),
         STATE_STORE: ROCKSDB,
         CHANGELOG: "true",
     }
+
+
+def _has_sockets_in(folder: Path) -> bool:
+    """Whether Java and Python can meet at sockets in this folder, whose paths must be short."""
+    return os.name != "nt" and len(os.fsencode(folder)) + _SOCKET_NAME <= _LONGEST_SOCKET
 
 
 def _text(value: Any) -> str:

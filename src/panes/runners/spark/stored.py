@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -91,7 +91,9 @@ class Head:
         return sum(self.snapshot.sizes)
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), separators=(",", ":"))
+        facts = {**vars(self), "snapshot": vars(self.snapshot), "clocked": vars(self.clocked)}
+        facts["steps"] = [{**vars(step), "rows": vars(step.rows)} for step in self.steps]
+        return json.dumps(facts, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Head:
