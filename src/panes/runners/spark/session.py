@@ -95,8 +95,6 @@ def _settings(cores: int, memory: str, ui: bool) -> dict[str, str]:
         "spark.sql.codegen.cache.maxEntries": "1000",
         # the other way to write a checkpoint starts a process per file, to see whether it is a link
         "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
-        # a worker serves all steps of a query if they ask for the same environment, and only some know this setting
-        "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
         **daemon.SETTINGS,
         # Spark sends a worker small pieces, and over TCP each second one waits 40 ms until the one before is confirmed
         "spark.python.unix.domain.socket.enabled": _text(_has_sockets_in(scratch())),
