@@ -139,7 +139,14 @@ def _(select: tree.Select, rng: random.Random) -> str:
         clause("ORDER BY", select.order_by, rng),
         "" if select.limit is None else f"{word('LIMIT', rng)} {select.limit}",
         f"EVALUATE {select.model.upper()} DRIVEN" if select.model else "",
+        clause("EMIT", select.early, rng),
     )
+
+
+@written.register
+def _(early: tree.EmitEarly, rng: random.Random) -> str:
+    every = "BATCH" if early.every is None else written(early.every, rng)
+    return joined(word("EARLY EVERY", rng), every, word("BY CLOCK", rng) if early.clock else "")
 
 
 @written.register
