@@ -25,12 +25,12 @@ SUMS = {"s": "sum(v)", "a": "avg(v)", "m": "max(v)"}
 MEDIAN = {"m": "median(v)", "n": "count(*)"}
 
 
-def panes(windows: dict[str, Any], aggregates: dict[str, str], strategy: str = "key_groups") -> Any:
+def panes(windows: dict[str, Any], aggregates: dict[str, str], strategy: str = "key_groups", **more: Any) -> Any:
     """The frame of a Panes query over the events."""
 
     def build(events: Any) -> Any:
         stream = pn.stream(events, time="ts", key="k", watermark="2 s")
-        return stream.window(**windows).agg(**aggregates).to_spark(strategy=strategy)
+        return stream.window(**windows).agg(**aggregates).to_spark(strategy=strategy, **more)
 
     return build
 
