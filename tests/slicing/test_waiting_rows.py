@@ -55,6 +55,16 @@ def test_one_large_batch_gives_what_single_rows_give(windows: str, keys: int) ->
         assert together == alone
 
 
+@pytest.mark.parametrize("keys", [0, 5, 300])
+def test_moments_and_keys_too_many_for_a_place_each(keys: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "_EMPTY_PER_CELL", 0)
+    monkeypatch.setattr(waiting, "_SPARE", 0)
+    sent = rows(7, max(keys, 1))
+    for windows in WINDOWS.values():
+        alone = results(windows, [[row] for row in sent], 0, keyed=keys > 0)
+        assert results(windows, [sent], 0, keyed=keys > 0) == alone
+
+
 def test_large_batches_are_answered_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The way for many closed ends is the one that was tried above, and blocks of windows make no difference to it."""
     calls = []

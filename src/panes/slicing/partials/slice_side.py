@@ -105,10 +105,10 @@ class SliceSide:
     def _new_store(self, *, dense: bool) -> DenseStore | SparseStore:
         return self.new_store(self._journal, dense=dense)
 
-    def new_store(self, journal: Journal, *, dense: bool | None = None) -> DenseStore | SparseStore:
-        """A store for the same partials; `dense` like the one here unless that is said."""
+    def new_store(self, journal: Journal, *, dense: bool) -> DenseStore | SparseStore:
+        """A store for the same partials."""
         bound = [a.bound for a in self.aggs]
-        if self.dense if dense is None else dense:
+        if dense:
             return DenseStore(bound, keyed=self.keyed, store=self.store_kind, journal=journal)
         return SparseStore(bound, keyed=self.keyed, journal=journal)
 

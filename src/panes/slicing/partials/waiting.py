@@ -24,6 +24,9 @@ Array = np.ndarray
 
 #: So many partials of waiting rows are joined to windows at a time.
 _AT_ONCE = 1 << 21
+#: Moments and keys have a place each if so many are empty for one that is not, and so many in any case.
+_EMPTY_PER_CELL = 8
+_SPARE = 1 << 20
 
 
 class Waiting:
@@ -43,7 +46,8 @@ class Waiting:
         self._cells = CellList(at, slots, tuple(c.take(order) for c in lifted.cells))
         self.starts = lifted.starts[lifted.at[order]]  # of the slice of each
         self._first = np.searchsorted(at, np.arange(len(self.moments) + 1))  # cell of each moment
-        self._whole = side.new_store(Journal())
+        few = len(self.moments) * keys <= _EMPTY_PER_CELL * len(at) + _SPARE
+        self._whole = side.new_store(Journal(), dense=side.dense and few)
         self._whole.open(np.arange(len(self.moments)), len(self.moments))
         self._whole.add(fold_equal(self._cells, self._bound))
         #: no row of a moment or a later one lies in a slice before this
