@@ -201,9 +201,13 @@ class Expressions(Words):
         """
         operands, operators = [self._parse_term()], []
         while True:
+            place = self._index
             kind = self._bitwise_operator()
             if kind is None:
                 break
+            if operands[0] is None:
+                self._retreat(place)
+                self.fail_expecting("an expression")
             operators.append(kind)
             operands.append(self._operand())
         return _by_level(operands, operators) if operators else operands[0]
