@@ -75,12 +75,13 @@ class Engine:
     def remove_window(self, label: str) -> None:
         self.op.remove_window(label)
 
-    def account(self) -> tuple[int, int, list[tuple[Any, str]], dict[str, int]]:
+    def account(self, ran: Any = None) -> tuple[int, int, list[tuple[Any, str]], dict[str, int]]:
         """Rows in, rows used, (id, reason) of each row on the ledger, and rows missed by windows that were there from
-        the first row on, by label."""
-        late = self.op.late
+        the first row on, by label; of the operator, or of a query that ran."""
+        ran = self.op if ran is None else ran
+        late = ran.late
         entries = list(zip(late["id"].to_pylist(), late["reason"].to_pylist(), strict=True))
-        metrics = self.op.metrics
+        metrics = ran.metrics
         missed = {w: n for w, n in metrics["late_by_window"].items() if w in self.program.windows}
         return metrics["rows_in"], metrics["rows_used"], entries, missed
 

@@ -77,6 +77,5 @@ def check_quiet(program: Program, quiet: Quiet, oracle: Oracle) -> str | None:
     engine = Engine(program)
     got = engine.results(query.to_arrow())
     wrong = difference(wanted(program, quiet, oracle), got, program.aggregates)
-    engine.op = query
-    wrong = wrong or ledger_difference(oracle, *engine.account())
+    wrong = wrong or ledger_difference(oracle, *engine.account(query))
     return None if wrong is None else f"going quiet ({quiet}): {wrong}"

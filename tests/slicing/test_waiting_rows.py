@@ -57,8 +57,8 @@ def test_one_large_batch_gives_what_single_rows_give(windows: str, keys: int) ->
 
 @pytest.mark.parametrize("keys", [0, 5, 300])
 def test_moments_and_keys_too_many_for_a_place_each(keys: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "_EMPTY_PER_CELL", 0)
-    monkeypatch.setattr(waiting, "_SPARE", 0)
+    monkeypatch.setattr(waiting, "SMALL", 0)
+    monkeypatch.setattr(waiting, "mostly_empty", lambda places, filled: True)
     sent = rows(7, max(keys, 1))
     for windows in WINDOWS.values():
         alone = results(windows, [[row] for row in sent], 0, keyed=keys > 0)

@@ -91,6 +91,7 @@ class Head:
         return sum(self.snapshot.sizes)
 
     def to_json(self) -> str:
+        # every group writes its head in every micro-batch, and asdict() copies all of it first
         facts = {**vars(self), "snapshot": vars(self.snapshot), "clocked": vars(self.clocked)}
         facts["steps"] = [{**vars(step), "rows": vars(step.rows)} for step in self.steps]
         return json.dumps(facts, separators=(",", ":"))

@@ -22,7 +22,7 @@ from panes.slicing.partials.lane_results import no_results
 from panes.slicing.partials.lifting import Block, Loose, Placed, place
 from panes.slicing.partials.slice_list import SliceList
 from panes.slicing.partials.sparse_store import SparseStore
-from panes.slicing.partials.store import Answers, CellList, fold_equal
+from panes.slicing.partials.store import SMALL, Answers, CellList, fold_equal, mostly_empty
 from panes.slicing.partials.time_windows import Spans, TimeWindows
 from panes.slicing.window_set import WindowSet
 from panes.state.journal import Journal, Replaced
@@ -30,9 +30,6 @@ from panes.windows.base import ALWAYS, NEVER, TIME
 
 Array = np.ndarray
 
-#: A dense store may have this many empty cells per filled one, and this many cells in any case.
-_EMPTY_PER_CELL = 8
-_SMALL = 1 << 20
 #: So many slices are looked at for some to join; in order, so many and half as many again as were left last time.
 _MANY = 64
 _CROWDED = 8
@@ -98,7 +95,7 @@ class SliceSide:
         self.merges = 0
         self._after_purge = 0  # slices left by the last purge
         self._crowded = _CROWDED if in_order else _MANY
-        self._checked = _SMALL
+        self._checked = SMALL
         self.empty = EmptyWindows(self, self._journal) if emit_empty else None
         self.store = self._new_store(dense=all(a.bound.dense for a in self.aggs))
 
@@ -156,7 +153,7 @@ class SliceSide:
         if size < self._checked:
             return
         self._checked = size + size // 2
-        if self.store.occupied * _EMPTY_PER_CELL < size:
+        if mostly_empty(size, self.store.occupied):
             held = self.store.cells(None)
             self.store = self._new_store(dense=False)
             self.store.add(held)
@@ -164,7 +161,7 @@ class SliceSide:
     def renumber(self, moved: Array) -> None:
         """`moved[slot]` is the new slot of a key, -1 if nothing is held of it; the order of keys stays."""
         self.store.renumber(moved)
-        self._checked = _SMALL
+        self._checked = SMALL
 
     def due(self, before: int, watermark: int) -> Results:
         """Windows with before < end <= watermark that hold rows."""

@@ -50,7 +50,7 @@ class SlicesBehind:
             self._add(first, keys)
         waiting = np.flatnonzero(waits)
         if self._lateness is None:
-            reached = self._in_groups(batch, waiting, closed[waiting], keys, reached, out.results)
+            reached = self._take_waiting(batch, waiting, closed[waiting], keys, reached, out.results)
         else:
             for i in waiting.tolist():
                 reached = self._give(reached, int(met[i]), out.results)
@@ -59,9 +59,10 @@ class SlicesBehind:
         self._give(reached, batch.watermark, out.results)
         return out
 
-    def _in_groups(
+    def _take_waiting(
         self, batch: Arriving, waiting: Array, closed: Array, keys: int, reached: int, found: list[Results]
     ) -> int:
+        """Take rows that wait for windows which end up to `closed`; how far windows are given then."""
         side = self._side
         bounds = np.concatenate(([0], np.flatnonzero(np.diff(closed)) + 1, [len(closed)])) if len(closed) else [0]
         if len(bounds) > _MANY and side.empty is None and not side.windows.fresh:

@@ -25,6 +25,16 @@ CELL_PLACE = 16
 _SPARSE_GROUPS = 8
 
 
+#: A dense store may have this many empty cells per filled one, and this many cells in any case.
+_EMPTY_PER_CELL = 8
+SMALL = 1 << 20
+
+
+def mostly_empty(places: int, filled: int) -> bool:
+    """Whether a place for every slice and key is a waste, if these are not SMALL in number."""
+    return filled * _EMPTY_PER_CELL < places
+
+
 @dataclass(eq=False)
 class Answers:
     """Results of windows, one window after the other: counts[w] of them, for keys in the order of their slots."""

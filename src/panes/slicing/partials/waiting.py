@@ -15,7 +15,7 @@ from panes.aggregates.base import Cells
 from panes.slicing.lane import Results, Rows
 from panes.slicing.partials.lifting import Loose, lift_slices
 from panes.slicing.partials.slice_side import SliceSide
-from panes.slicing.partials.store import CellList, fold_equal, segments, stable_order_of_pairs
+from panes.slicing.partials.store import SMALL, CellList, fold_equal, mostly_empty, segments, stable_order_of_pairs
 from panes.slicing.partials.time_windows import Spans
 from panes.slicing.ranges import spread
 from panes.state.journal import Journal
@@ -24,9 +24,6 @@ Array = np.ndarray
 
 #: So many partials of waiting rows are joined to windows at a time.
 _AT_ONCE = 1 << 21
-#: Moments and keys have a place each if so many are empty for one that is not, and so many in any case.
-_EMPTY_PER_CELL = 8
-_SPARE = 1 << 20
 
 
 class Waiting:
@@ -46,8 +43,9 @@ class Waiting:
         self._cells = CellList(at, slots, tuple(c.take(order) for c in lifted.cells))
         self.starts = lifted.starts[lifted.at[order]]  # of the slice of each
         self._first = np.searchsorted(at, np.arange(len(self.moments) + 1))  # cell of each moment
-        few = len(self.moments) * keys <= _EMPTY_PER_CELL * len(at) + _SPARE
-        self._whole = side.new_store(Journal(), dense=side.dense and few)
+        places = len(self.moments) * keys
+        dense = side.dense and (places < SMALL or not mostly_empty(places, len(at)))
+        self._whole = side.new_store(Journal(), dense=dense)
         self._whole.open(np.arange(len(self.moments)), len(self.moments))
         self._whole.add(fold_equal(self._cells, self._bound))
         #: no row of a moment or a later one lies in a slice before this
