@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 import panes as pn
-from panes.query import Query
+from panes.api.stream import Query
 
 HERE = Path(__file__).parent
 EDITS = HERE / "data" / "wikipedia" / "wikiticker-2015-09-12-sampled.json.gz"

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from wikipedia_edits import WINDOWS, console, load_edits, show_explanation, show_twenty_windows, titled_table
 
 import panes as pn
-from panes.query import Query
+from panes.api.stream import Query
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from bench.spark.data import SCHEMA
-from panes.runners.spark.sources.folders import Rows, shares
+from panes.runners.spark.sources.folders import RowRange, shares
 from panes.runners.spark.sources.register import register
 
 _KEYS = 1000
@@ -56,7 +56,7 @@ class _Reader(DataSourceStreamReader):
         return shares(start["row"], end["row"], _PARTITIONS)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Rows)
+        assert isinstance(partition, RowRange)
         numbers = np.arange(partition.first, partition.end)
         times = int(self._began * 1e6) + numbers * 1_000_000 // self._rows_per_s
         yield pa.RecordBatch.from_arrays(

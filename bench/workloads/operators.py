@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,19 @@ def pairs(rows: int, size: int = data.BATCH_ROWS) -> list[Pair]:
     return [Pair(one.arrow, two.arrow, np.concatenate((one.values, two.values))) for one, two in zip(*cut)]
 
 
+def _reading() -> tuple[Any, Any, Any]:
+    """How operators are fed, in this tree or in one before the logical graph."""
+    try:
+        from panes.runners.local.merging import ports_by_time
+
+        from panes.runtime.arrivals import stamped
+        from panes.runtime.rejects import Rejects
+    except ModuleNotFoundError:
+        local = [import_module(f"panes.runners.local.{name}") for name in ("operated", "rejects")]
+        return local[0].by_time, local[0].stamped, local[1].Rejects
+    return ports_by_time, stamped, Rejects
+
+
 class PanesRunner:
     """The embedded run of `left.match(right, ...)`, batch by batch."""
 
@@ -52,17 +66,18 @@ class PanesRunner:
         made = left.match(
             right, window=sliding(time(f"{WINDOW} ms")), using="k", entries={"k": "k", "a": "l.v", "b": "r.v"}
         )
-        self._plan = made._source.plan  # type: ignore[union-attr]
+        # `_source`: in trees before the logical graph, which this one is compared with
+        node: Any = getattr(made, "_node", None) or getattr(made, "_source", None)
+        self._plan = node.plan
         self._machine = self._plan.start(mechanism)
 
     def step(self, batch: Any) -> list[pa.Table]:
-        from panes.operators.arrivals import Given
-        from panes.runners.local.operated import by_time, stamped
-        from panes.runners.local.rejects import Rejects
+        from panes.operators.arrivals import PortOutput
 
+        ports_by_time, stamped, Rejects = _reading()
         none = np.empty(0, np.int64)
-        given = [iter([Given(pa.Table.from_batches([b]), none, none, none)]) for b in (batch.left, batch.right)]
-        made = [self._machine.push(arrivals)[0] for arrivals in by_time(self._plan.ports, given, Rejects())]
+        given = [iter([PortOutput(pa.Table.from_batches([b]), none, none, none)]) for b in (batch.left, batch.right)]
+        made = [self._machine.push(arrivals)[0] for arrivals in ports_by_time(self._plan.ports, given, Rejects())]
         return [stamped(self._plan, 0, each).table for each in made]
 
     def finish(self) -> list[pa.Table]:

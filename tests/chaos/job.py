@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import panes as pn
-from panes.query import Query
+from panes.api.stream import Query
 
 SCHEMA = pa.schema(
     [("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64()), ("s", pa.string()), ("seq", pa.int64())]

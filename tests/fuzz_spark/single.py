@@ -14,8 +14,9 @@ import pyarrow.compute
 from pyspark.errors import StreamingQueryException
 
 import panes as pn
+from panes.runners.spark.frames import frame_of
 from panes.runners.spark.runner import STRATEGIES
-from panes.runners.spark.strategies.card import Job
+from panes.runners.spark.strategies.card import StrategyJob
 from panes.runners.spark.strategies.key_groups import KEY_GROUPS
 from tests.fuzz.code import query_code
 from tests.fuzz.engine import NAMES, Engine
@@ -92,7 +93,7 @@ def check_static(spark: Any, job: SparkJob) -> str | None:
 
 def applicable(query: Any) -> list[str]:
     """Names of the strategies that can run a query over a static frame."""
-    job = Job(query._plan, query._source.frame)
+    job = StrategyJob(query._plan, frame_of(query._node.source))
     return [strategy.name for strategy in STRATEGIES if strategy.refuses(job) is None]
 
 

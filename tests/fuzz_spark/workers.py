@@ -19,7 +19,7 @@ from pyspark import cloudpickle
 
 from panes.runners.spark import group_state, stored
 from panes.runners.spark.group_operator import GroupQuery, used_columns
-from panes.runners.spark.kept_operators import KeptOperators
+from panes.runners.spark.operator_cache import OperatorCache
 from panes.runners.spark.packing import Packer, from_bytes, group_labels, hash_groups
 from panes.runners.spark.processor import GroupProcessor
 from tests.fuzz.engine import Engine
@@ -120,7 +120,7 @@ class Workers:
 
     def restart(self) -> None:
         """New processes: nothing is kept."""
-        self.kept = [KeptOperators(), KeptOperators()]
+        self.kept = [OperatorCache(), OperatorCache()]
 
     def start_from(self, blob: bytes) -> None:
         op = self.query.operator([blob])
@@ -174,8 +174,8 @@ class Workers:
         """A processor as a task has it: unpickled, in one of the workers, with the state of the group."""
         handle = Handle()
         handle.now, handle.watermark = self.stores.setdefault(label, Store()), watermark
-        before = group_state.kept_operators, group_state._FREE, stored.PIECE_BYTES
-        group_state.kept_operators = self.rng.choice(self.kept)
+        before = group_state.operator_cache, group_state._FREE, stored.PIECE_BYTES
+        group_state.operator_cache = self.rng.choice(self.kept)
         group_state._FREE, stored.PIECE_BYTES = self.job.log_bytes, self.job.piece_bytes
         try:
             processor = cloudpickle.loads(self.sent)
@@ -183,7 +183,7 @@ class Workers:
             yield processor, TimerValues(watermark)
             processor.close()
         finally:
-            group_state.kept_operators, group_state._FREE, stored.PIECE_BYTES = before
+            group_state.operator_cache, group_state._FREE, stored.PIECE_BYTES = before
 
 
 def check(job: SparkJob, seed: int = 0) -> str | None:

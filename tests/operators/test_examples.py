@@ -11,10 +11,11 @@ import yaml
 
 import panes as pn
 from panes import operators
-from panes.operators.arrivals import Given
+from panes.operators.arrivals import PortOutput
 from panes.plan.flow import Flow
-from panes.runners.local.operated import OperatorSource, passed_on
-from panes.runners.local.rejects import Rejects
+from panes.plan.graph import OperateNode
+from panes.runners.local.reading import ReadOptions, punctuated
+from panes.runtime.arrivals import passed_on
 
 CASES = yaml.safe_load((Path(__file__).parent / "examples.yaml").read_text(encoding="utf-8"))
 NAMES = {name: getattr(operators, name) for name in operators.__all__}
@@ -32,15 +33,15 @@ def streams_of(case: dict[str, Any], *, batch: int | None = None) -> dict[str, A
 
 def shown(stream: Any, columns: list[str]) -> list[Any]:
     """Rows and punctuations in order."""
-    assert isinstance(stream._source, OperatorSource)
+    assert isinstance(stream._node, OperateNode)
     flow = Flow.of(stream._plan, columns)
     out: list[Any] = []
-    for given in stream._source.punctuated(Rejects()):
+    for given in punctuated(stream._node, ReadOptions()):
         out += lines(passed_on(flow, given))
     return out
 
 
-def lines(given: Given) -> list[Any]:
+def lines(given: PortOutput) -> list[Any]:
     rows = [list(row.values()) for row in given.table.to_pylist()]
     out: list[Any] = []
     for i in range(len(rows) + 1):

@@ -8,7 +8,7 @@ import panes as pn
 from panes.errors import QueryError
 from panes.operators import InputPort, Model, OutputPort, Use, count, punct, sliding, tumbling
 from panes.operators.aggregate import AGGREGATE
-from panes.operators.graph import Node, Wire, check_graph, check_node, is_punctuated, source
+from panes.operators.graph import Wire, Wired, check_graph, check_node, is_punctuated, source
 from panes.operators.join import JOIN
 from panes.operators.models import TUMBLING_FORMS
 
@@ -18,16 +18,16 @@ EXPECTING = Model("Report", (InputPort("in", mode="expecting"),), (OutputPort("o
 
 
 def join(name: str = "Join") -> Wire:
-    return Node(name, Use(JOIN), {"left": [source("a").out()], "right": [source("b").out()]}).out("matches")
+    return Wired(name, Use(JOIN), {"left": [source("a").out()], "right": [source("b").out()]}).out("matches")
 
 
 def functor(*wires: Wire, name: str = "Functor") -> Wire:
-    return Node(name, Use(FUNCTOR), {"in": wires}).out()
+    return Wired(name, Use(FUNCTOR), {"in": wires}).out()
 
 
-def aggregate(*wires: Wire, window: object = None) -> Node:
+def aggregate(*wires: Wire, window: object = None) -> Wired:
     clause = tumbling(punct()) if window is None else window
-    return Node("Aggregate", Use(AGGREGATE, {"in": clause}), {"in": wires})  # type: ignore[dict-item]
+    return Wired("Aggregate", Use(AGGREGATE, {"in": clause}), {"in": wires})  # type: ignore[dict-item]
 
 
 def test_modes_say_which_streams_are_punctuated() -> None:
@@ -48,11 +48,11 @@ def test_modes_say_which_streams_are_punctuated() -> None:
         aggregate(functor(join())),
         aggregate(source("file").out(), window=tumbling(count(3))),  # oblivious unless its window is punctuated
         aggregate(join(), join("Join 2"), window=tumbling(count(3))),
-        Node("Report", Use(EXPECTING), {"in": [join()]}),
+        Wired("Report", Use(EXPECTING), {"in": [join()]}),
     ],
     ids=["join", "join through a functor", "count", "two streams into a count", "expecting"],
 )
-def test_valid_graphs(node: Node) -> None:
+def test_valid_graphs(node: Wired) -> None:
     check_graph([node])
     check_node(node)
 
@@ -72,11 +72,11 @@ def test_valid_graphs(node: Node) -> None:
             r"on the path Union -> Functor -> Aggregate.in: Union passes on",
         ),
         (aggregate(join().node.out("right")), r"on the path Join.right -> Aggregate.in: Join.right gives none"),
-        (Node("Report", Use(EXPECTING), {"in": [source("file").out()]}), r"Report, input 'in': it expects them"),
-        (Node("Report", Use(EXPECTING), {}), r"but it reads 0: none"),
+        (Wired("Report", Use(EXPECTING), {"in": [source("file").out()]}), r"Report, input 'in': it expects them"),
+        (Wired("Report", Use(EXPECTING), {}), r"but it reads 0: none"),
     ],
 )
-def test_what_breaks_is_named_with_its_path(node: Node, path: str) -> None:
+def test_what_breaks_is_named_with_its_path(node: Wired, path: str) -> None:
     with pytest.raises(QueryError, match=path):
         check_node(node)
 

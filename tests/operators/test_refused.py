@@ -146,7 +146,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "half the data": (
         lambda: S.match(EMPTY, window=TEN, using="id"),
-        "one stream has data and the other has not",
+        "one stream has data and the other does not",
     ),
     "when": (lambda: S.punctuate("v + 1"), "must be a condition"),
     # operators of users

@@ -299,9 +299,7 @@ def test_the_step_is_a_value_that_can_travel() -> None:
     from dataclasses import replace
 
     bare = replace(query._plan, steps=())
-    from panes.query import Query
-
-    collected = Query(bare, query._source).to_arrow()
+    collected = query._over(bare).to_arrow()
     assert again.apply(collected).equals(query.to_arrow())
     assert again.apply(collected.slice(0, 0)).schema == step.after.schema
     assert "order by s" in str(step)

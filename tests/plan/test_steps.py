@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from panes.errors import ExpressionError, QueryError
-from panes.plan.steps import Having, Order, Select, Shape, Step, apply_steps, passing
+from panes.plan.steps import Having, OrderStep, SelectStep, Shape, Step, apply_steps, passing
 
 SCHEMA = pa.schema(
     [("k", pa.string()), ("window_end", pa.int64()), ("x", pa.float64()), ("n", pa.int64()), ("revision", pa.int32())]
@@ -28,7 +28,7 @@ def values(given: pa.Table) -> list[tuple[Any, ...]]:
 
 
 def test_select_gives_columns_in_order_and_knows_which_name_the_window() -> None:
-    step = Select.of(SHAPE, ["n", "k"], {"mean": "x / n", "tag": "upper(k)", "one": "1"})
+    step = SelectStep.of(SHAPE, ["n", "k"], {"mean": "x / n", "tag": "upper(k)", "one": "1"})
     given = step.apply(table([("a", 10, 6.0, 3, 0), ("b", 10, None, 0, 0)]))
     assert values(given) == [(3, "a", 2.0, "A", 1), (0, "b", None, "B", 1)]
     assert given.schema.names == step.schema_out.names == ["n", "k", "mean", "tag", "one"]
@@ -37,7 +37,7 @@ def test_select_gives_columns_in_order_and_knows_which_name_the_window() -> None
 
 
 def test_a_withdrawn_result_has_no_values_after_select() -> None:
-    step = Select.of(VOIDABLE, ["void"], {"tag": "upper(k)", "x2": "coalesce(x, 0) * 2"})
+    step = SelectStep.of(VOIDABLE, ["void"], {"tag": "upper(k)", "x2": "coalesce(x, 0) * 2"})
     given = step.apply(table([("a", 10, 6.0, 3, 1, False), ("a", 10, None, None, 2, True)], VOIDABLE))
     assert values(given) == [(False, "A", 12.0), (True, "A", None)]
 
@@ -71,9 +71,9 @@ def test_a_correction_that_fails_is_a_withdrawal() -> None:
 
 
 def test_withdrawals_are_known_under_another_name() -> None:
-    renamed = Select.of(VOIDABLE, ["k", "x"], {"gone": "void", "number": "revision", "void": "n > 1"})
+    renamed = SelectStep.of(VOIDABLE, ["k", "x"], {"gone": "void", "number": "revision", "void": "n > 1"})
     step = Having.of(renamed.after, "x > 2")
-    more = Select.of(step.after, ["k", "gone"], {"y": "coalesce(x, 0)"})
+    more = SelectStep.of(step.after, ["k", "gone"], {"y": "coalesce(x, 0)"})
     assert renamed.after.called("void") == "gone"
     assert renamed.after.called("window_end") is None
     given = table([("a", 10, 5.0, 1, 0, False), ("b", 10, 1.0, 2, 1, False)], VOIDABLE)
@@ -81,13 +81,13 @@ def test_withdrawals_are_known_under_another_name() -> None:
 
 
 def test_a_column_that_is_computed_is_not_the_key_whatever_its_name() -> None:
-    assert Select.of(SHAPE, ["n"], {"k": "upper(k)"}).after.called("k") is None
-    assert Select.of(SHAPE, ["k"], {"other": "k"}).after.called("k") == "k"
+    assert SelectStep.of(SHAPE, ["n"], {"k": "upper(k)"}).after.called("k") is None
+    assert SelectStep.of(SHAPE, ["k"], {"other": "k"}).after.called("k") == "k"
 
 
 def test_withdrawals_come_first_in_every_order() -> None:
     rows = [("a", 10, 1.0, 1, 0, False), ("b", 20, None, None, 1, True), ("c", 10, 0.0, 1, 0, False)]
-    given = Order.of(VOIDABLE, ["x"]).apply(table(rows, VOIDABLE))
+    given = OrderStep.of(VOIDABLE, ["x"]).apply(table(rows, VOIDABLE))
     assert [row[0] for row in values(given)] == ["b", "c", "a"]
 
 
@@ -110,20 +110,20 @@ def test_order_is_among_results_of_one_time(keys: list[str], expected: list[str]
         ("null", 20, None, 1, 0),
         ("nan2", 10, float("nan"), 9, 0),
     ]
-    given = Order.of(SHAPE, keys).apply(table(rows))
+    given = OrderStep.of(SHAPE, keys).apply(table(rows))
     assert [row[0] for row in values(given)] == expected
 
 
 def test_ties_keep_their_order_and_corrections_theirs() -> None:
     rows = [("b", 10, 1.0, 1, 0), ("a", 10, 1.0, 1, 0), ("c", 10, 0.0, 1, 1), ("d", None, 0.0, 1, 0)]
-    given = Order.of(SHAPE, ["x"]).apply(table(rows))
+    given = OrderStep.of(SHAPE, ["x"]).apply(table(rows))
     assert [row[0] for row in values(given)] == ["b", "a", "c", "d"]
 
 
 def test_passing_carries_a_column_through_every_step() -> None:
     first = Having.of(SHAPE, "x > 0")
-    second = Select.of(first.after, ["k"], {"y": "x + 1"})
-    third = Select.of(second.after, ["y"], {})
+    second = SelectStep.of(first.after, ["k"], {"y": "x + 1"})
+    third = SelectStep.of(second.after, ["y"], {})
     steps = passing((first, second, third), SHAPE, "window_end")
     assert steps[-1].schema_out.names == ["y", "window_end"]
     given = apply_steps(steps, table([("a", 10, 1.0, 1, 0), ("b", 20, -1.0, 1, 0)]))
@@ -132,7 +132,7 @@ def test_passing_carries_a_column_through_every_step() -> None:
 
 @pytest.mark.parametrize(
     "step",
-    [Select.of(SHAPE, ["k"], {"y": "x + 1"}), Having.of(SHAPE, "x > 1"), Order.of(SHAPE, ["x + 1 DESC"])],
+    [SelectStep.of(SHAPE, ["k"], {"y": "x + 1"}), Having.of(SHAPE, "x > 1"), OrderStep.of(SHAPE, ["x + 1 DESC"])],
     ids=["select", "having", "order"],
 )
 def test_steps_travel(step: Step) -> None:
@@ -147,22 +147,22 @@ def test_steps_travel(step: Step) -> None:
 
 
 REFUSED: list[tuple[Any, type[Exception], str]] = [
-    (lambda: Select.of(SHAPE, [], {}), QueryError, "select.. needs at least one column"),
-    (lambda: Select.of(SHAPE, ["kk"], {}), QueryError, "select: there is no column 'kk'; did you mean 'k'"),
-    (lambda: Select.of(SHAPE, ["k"], {"k": "x"}), QueryError, "select: the column 'k' is given twice"),
-    (lambda: Select.of(SHAPE, ["k", "k"], {}), QueryError, "select: the column 'k' is given twice"),
-    (lambda: Select.of(SHAPE, [], {"y": "xx + 1"}), ExpressionError, "select: y='xx . 1': there is no column 'xx'"),
-    (lambda: Select.of(SHAPE, [], {"y": "sum(x)"}), ExpressionError, "sum is an aggregate"),
+    (lambda: SelectStep.of(SHAPE, [], {}), QueryError, "select.. needs at least one column"),
+    (lambda: SelectStep.of(SHAPE, ["kk"], {}), QueryError, "select: there is no column 'kk'; did you mean 'k'"),
+    (lambda: SelectStep.of(SHAPE, ["k"], {"k": "x"}), QueryError, "select: the column 'k' is given twice"),
+    (lambda: SelectStep.of(SHAPE, ["k", "k"], {}), QueryError, "select: the column 'k' is given twice"),
+    (lambda: SelectStep.of(SHAPE, [], {"y": "xx + 1"}), ExpressionError, "select: y='xx . 1': there is no column 'xx'"),
+    (lambda: SelectStep.of(SHAPE, [], {"y": "sum(x)"}), ExpressionError, "sum is an aggregate"),
     (lambda: Having.of(SHAPE, "x + 1"), QueryError, "where.'x . 1'. must be a condition"),
     (lambda: Having.of(SHAPE, "y > 1"), ExpressionError, "where.'y > 1'.: there is no column 'y'"),
-    (lambda: Order.of(SHAPE, []), QueryError, "order_by.. needs at least one column"),
-    (lambda: Order.of(SHAPE, ["x sideways"]), ExpressionError, "'x sideways' can't be read"),
-    (lambda: Order.of(SHAPE, ["y"]), ExpressionError, "order_by.'y'.: there is no column 'y'"),
-    (lambda: Order.of(SHAPE, ["1"]), QueryError, "order_by.'1'. is the same for every result"),
-    (lambda: Order.of(SHAPE, [3]), ExpressionError, "must be SQL text; got 3"),
-    (lambda: Order.of(Select.of(SHAPE, ["x"], {}).after, ["x"]), QueryError, "call order_by before select"),
+    (lambda: OrderStep.of(SHAPE, []), QueryError, "order_by.. needs at least one column"),
+    (lambda: OrderStep.of(SHAPE, ["x sideways"]), ExpressionError, "'x sideways' can't be read"),
+    (lambda: OrderStep.of(SHAPE, ["y"]), ExpressionError, "order_by.'y'.: there is no column 'y'"),
+    (lambda: OrderStep.of(SHAPE, ["1"]), QueryError, "order_by.'1'. is the same for every result"),
+    (lambda: OrderStep.of(SHAPE, [3]), ExpressionError, "must be SQL text; got 3"),
+    (lambda: OrderStep.of(SelectStep.of(SHAPE, ["x"], {}).after, ["x"]), QueryError, "call order_by before select"),
     (
-        lambda: Order.of(Select.of(SHAPE, ["x"], {"window_end": "revision"}).after, ["x"]),
+        lambda: OrderStep.of(SelectStep.of(SHAPE, ["x"], {"window_end": "revision"}).after, ["x"]),
         QueryError,
         "call order_by before select",
     ),

@@ -14,8 +14,10 @@ import pyarrow as pa
 
 import panes as pn
 from panes import policies as p
+from panes.api.stream import Query
 from panes.clock import FakeClock
 from panes.operators import InputPort, Model, Operator, OutputPort, count, delta, sliding, time, tumbling
+from panes.plan.graph import PushedNode
 from panes.policies.library import SlidingWindow, TumblingWindow
 from panes.policies.library import count as tuples
 from panes.policies.library import time as micros
@@ -239,8 +241,7 @@ class CheckpointState(Subject):
         return found.replace_schema_metadata({b"panes.leaf": b"0", **_leaf()})
 
     def forged(self, forger: Forger) -> dict[int, str]:
-        from panes.runners.spark.state_map import HEAD, QUERY
-        from panes.runners.spark.stored import Head, from_pieces, to_pieces, uncompressed
+        from panes.runners.spark.stored import HEAD, QUERY, Head, from_pieces, to_pieces, uncompressed
 
         dice, store = forger.dice, dict(self.store)
         what = dice.randrange(10)
@@ -281,7 +282,7 @@ class CheckpointState(Subject):
 
         if self.plan is not None:
             parts = parts_of({group_labels(self.GROUPS)[0]: state}, self.plan)
-            return pn.query.Query(self.plan, None).operator(restore=parts, trusted=trusted)
+            return Query.of(PushedNode.of(self.plan.stream.schema), self.plan).operator(restore=parts, trusted=trusted)
         group = GroupState(_Map(state), self.runnable, self.runnable.facts(self.GROUPS))
         head = group.head()
         head.lineage = "0000-another"  # nothing that this process still remembers
@@ -546,7 +547,7 @@ def _checkpoints() -> list[Subject]:
         )
     stream = pn.stream(None, schema=SCHEMA, time="ts", key="k", time_unit="ms", watermark="manual")
     given = stream.dedupe("v", window=sliding(time("9 ms"))).sort("v", "x", window=sliding(count(3)))
-    graph, _ = GraphQuery.of(given._source)
+    graph, _ = GraphQuery.of(given._node)
     found.append(CheckpointState("checkpoint of operators", replace(graph, times=(EventTime(1, 1, 0, 0),))))
     return found
 

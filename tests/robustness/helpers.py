@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import panes as pn
-from panes.query import Query
+from panes.api.stream import Query
 
 #: NaN is not equal to itself, so expected results say this instead.
 NAN = "NaN"

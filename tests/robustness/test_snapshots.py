@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import panes as pn
-from panes.query import Query
+from panes.api.stream import Query
 from panes.slicing.operator import SliceOperator
 from tests.robustness.helpers import query
 

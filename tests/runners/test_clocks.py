@@ -18,8 +18,8 @@ import panes as pn
 from panes.errors import QueryError
 from panes.operators.clauses import tumbling
 from panes.policies.library.specs import time as for_time
-from panes.runners.local.listening import Beat, Quiet
-from panes.runners.local.rejects import Rejects
+from panes.runners.local.reading import ReadOptions, batches
+from panes.runtime.quiet import Beat, Quiet
 from panes.testing import FakeClock
 
 SECOND = 1_000_000
@@ -350,4 +350,4 @@ def test_sources_can_be_read_again_without_a_clock() -> None:
 
     made = pn.stream(Twice(), time="ts", schema=SCHEMA, idle="30 s")
     assert bounds(ten_seconds(made).rows()) == [(0, 10, 1), (10, 20, 1)]
-    assert sum(len(table) for table in made._source.batches(Rejects())) == 2  # type: ignore[union-attr]
+    assert sum(len(table) for table in batches(made._node, ReadOptions())) == 2

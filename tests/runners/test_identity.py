@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import panes as pn
+from panes.api.stream import Query
+from panes.connectors.sources import open_data
 from panes.errors import NoSuchMethod, QueryError
-from panes.query import Query
-from panes.runners.local.sources import open_source
 from tests.fuzz.compare import difference
 from tests.fuzz.engine import Engine
 from tests.fuzz.programs import generate
@@ -173,7 +173,7 @@ def test_random_programs_are_stored_as_the_latest() -> None:
                 stored.take(engine.op.push([{"id": None, **row} for row in step[1]]).latest().to_arrow())
         stored.take(engine.op.finish().latest().to_arrow())
         data = pa.Table.from_pylist(pushed, schema=engine.schema)
-        latest = Query(engine.query._plan, open_source(data, None)).latest()
+        latest = Query.of(open_data(data, None), engine.query._plan).latest()
         schema = latest.schema
         found: list[list[Result]] = [
             engine.results(table) for table in (latest.table, pa.Table.from_pylist(stored.table(), schema=schema))

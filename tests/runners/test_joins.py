@@ -13,6 +13,7 @@ import pytest
 
 import panes as pn
 from panes.errors import ExpressionError, QueryError
+from panes.runners.local.reading import ReadOptions, batches
 
 Row = dict[str, Any]
 L = {"time": "bigint", "k": "bigint", "x": "bigint"}
@@ -40,8 +41,9 @@ def right(rows: list[Row], **options: Any) -> Any:
     return pn.stream(rows, time="time", schema=R, **options)
 
 
-def source_of(query: Any) -> Any:
-    return query._source
+def joined_rows(query: Any) -> pa.Table:
+    """The rows of all streams, as the windows of a join read them."""
+    return pa.concat_tables(batches(query._node.source, ReadOptions()))
 
 
 def random_rows(r: random.Random, column: str, choices: list[Any], n: int, span: int, disorder: int) -> list[Row]:
@@ -207,8 +209,8 @@ def test_several_windows_sessions_and_a_stream_with_itself() -> None:
 
 
 def test_three_streams() -> None:
-    from panes.joined import join_streams
-    from panes.plan.clauses import Asked
+    from panes.api.together import join_streams
+    from panes.plan.clauses import RelationClauses
     from panes.plan.join import JoinClause
 
     def numbers(name: str, *values: int) -> tuple[str, Any]:
@@ -216,13 +218,13 @@ def test_three_streams() -> None:
 
     streams = [numbers("a", 1, 2), numbers("b", 2, 3), numbers("c", 1, 3, 4)]
     clauses = [JoinClause("full", using=("id",)), JoinClause("left", using=("id",))]
-    query = join_streams(streams, clauses, pn.tumbling(10), Asked(["id", "a.a", "b.b", "c.c"], order_by="id"))
+    query = join_streams(streams, clauses, pn.tumbling(10), RelationClauses(["id", "a.a", "b.b", "c.c"], order_by="id"))
     assert [(r["id"], r["a"], r["b"], r["c"]) for r in query.rows()] == [
         (1, 10, None, 10), (2, 20, 20, None), (3, None, 30, 30)
     ]  # fmt: skip
     late = [JoinClause("inner", on="a.id = c.id"), JoinClause("inner", using=("id",))]
     with pytest.raises(ExpressionError, match="joined only later"):
-        join_streams(streams, late, pn.tumbling(10), Asked())
+        join_streams(streams, late, pn.tumbling(10), RelationClauses())
 
 
 def test_a_late_row_of_either_side_corrects_the_join() -> None:
@@ -250,9 +252,7 @@ def test_snapshots_between_batches_change_nothing(size: int) -> None:
     query = pn.join(
         left(a, watermark=5), right(b, watermark=5), window=pn.sliding(6, every=2), how="full", on="l.k = r.k"
     )
-    from panes.runners.local.rejects import Rejects
-
-    rows = pa.concat_tables(source_of(query).batches(Rejects())).to_pylist()
+    rows = joined_rows(query).to_pylist()
     op, parts = query.operator(), []
     for start in range(0, len(rows), size):
         parts.append(op.push(rows[start : start + size]).table)
@@ -273,10 +273,9 @@ def test_what_spark_runs_in_its_workers_gives_the_same() -> None:
     """No session: the operator of a key group, and the steps over its results in the types that Spark has."""
     from dataclasses import replace
 
-    from panes.runners.local.rejects import Rejects
+    from panes.connectors.spark_types import storable_schema
     from panes.runners.spark.flows import ResultMapper
     from panes.runners.spark.group_operator import GroupQuery, used_columns
-    from panes.runners.spark.spark_types import storable_schema
 
     r = random.Random(2)
     a = random_rows(r, "x", [None, 1, 2, 3], 30, 20, 0)
@@ -286,7 +285,7 @@ def test_what_spark_runs_in_its_workers_gives_the_same() -> None:
     bare = replace(plan, steps=())
     worker: GroupQuery = pickle.loads(pickle.dumps(GroupQuery(bare, used_columns(bare))))
     op = worker.operator()
-    rows = pa.concat_tables(source_of(query).batches(Rejects())).select(worker.columns)
+    rows = joined_rows(query).select(worker.columns)
     results = pa.concat_tables([op.push(rows).table, op.finish().table])
     as_stored = results.cast(storable_schema(results.schema))
     steps: ResultMapper = pickle.loads(

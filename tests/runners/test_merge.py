@@ -147,3 +147,22 @@ def test_an_error_of_a_live_side_is_raised() -> None:
     dead = pn.stream(pn.socket_source(port, schema={"ts": "bigint"}), time="ts")
     with pytest.raises(DataError, match="can't be reached"):
         pn.merge(dead, pn.stream([{"ts": 1}], time="ts")).to_arrow()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rows_of_one_time_come_in_the_order_of_the_streams_however_they_are_cut(seed: int) -> None:
+    rng = random.Random(seed)
+    sides = {name: sorted(rng.randint(0, 8) for _ in range(20)) for name in "abc"}
+    expected = sorted((t, name) for name, times in sides.items() for t in times)
+    for size in (1, 3, 7, 50):
+        merged = pn.merge(*(chunked(times, name, rng.randint(1, size)) for name, times in sides.items()))
+        assert [(r["ts"], r["side"]) for r in merged.rows()] == expected
+
+
+def test_data_that_can_be_read_once_may_have_several_readers() -> None:
+    rows = [{"ts": t, "v": t % 3} for t in range(9)]
+    once = pn.stream(iter(rows), time="ts")
+    merged = pn.merge(once.where("v = 2").select("v"), once.where("v = 0").select("v"))
+    assert [r["v"] for r in merged.rows()] == [0, 2, 0, 2, 0, 2]
+    with pytest.raises(DataError, match="can be read only once"):
+        merged.to_arrow()

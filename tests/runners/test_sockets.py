@@ -14,7 +14,7 @@ import pytest
 
 import panes as pn
 from panes.errors import DataError, QueryError
-from panes.runners.local.rejects import Rejects
+from panes.runtime.rejects import Rejects
 
 SCHEMA = {"ts": "bigint", "k": "string", "v": "double"}
 
@@ -99,8 +99,8 @@ def test_rows_do_not_wait_for_the_end() -> None:
 
 
 def test_endless_lines_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("panes.runners.local.sockets.MAX_LINE", 1000)
-    monkeypatch.setattr("panes.runners.local.sockets._READ", 256)
+    monkeypatch.setattr("panes.connectors.sockets.MAX_LINE", 1000)
+    monkeypatch.setattr("panes.connectors.sockets._READ", 256)
     text = b'{"ts": 1}\n' + b"x" * 5000 + b'\n{"ts": 2}\n'
     with server(lambda connection: connection.sendall(text)) as port:
         found, rejects = read(port)

@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import panes as pn
+from panes.connectors.lines import CsvLines, JsonLines, LineFormat
+from panes.connectors.sources import open_source
 from panes.errors import DataError, QueryError
 from panes.plan.types import arrow_schema
-from panes.runners.local.lines import CsvLines, JsonLines, LineFormat
-from panes.runners.local.rejects import Rejects
-from panes.runners.local.sources import open_source
+from panes.runtime.rejects import Rejects
 
 ROWS = [{"ts": 1, "k": "a", "v": 1.5}, {"ts": 2, "k": None, "v": None}, {"ts": 3, "k": "b", "v": 2.5}]
 TABLE = pa.Table.from_pylist(ROWS)
@@ -284,7 +284,7 @@ def test_bad_bytes_never_stop_a_run(tmp_path: Path) -> None:
 
 
 def test_many_lines_over_many_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("panes.runners.local.pieces.PIECE_BYTES", 1000)
+    monkeypatch.setattr("panes.connectors.lines.PIECE_BYTES", 1000)
     lines = [json.dumps({"ts": i, "k": "é" * (i % 7)}) for i in range(2000)]
     lines[500] = "{"
     path = tmp_path / "x.jsonl"

@@ -117,7 +117,7 @@ def test_queries_that_cannot_be(build: Any, message: str) -> None:
 def test_time_columns(values: Any, kind: pa.DataType) -> None:
     built = pn.stream({"t": values, "v": [1, 2]}, time="t")
     assert built._plan.schema.field("t").type == kind
-    assert built._source.schema == built._plan.schema
+    assert built._node.schema == built._plan.schema
     assert built._plan.domain.integer == pa.types.is_integer(kind)
 
 

@@ -60,6 +60,11 @@ def _apart(a: Any, b: Any) -> Any:
     return keyed(a).match_apart(keyed(b), window=sliding(count(2)), on="l.v = r.v", how="full")
 
 
+def _counts(stream: Any) -> Any:
+    """How many rows there are every five ticks, as a stream."""
+    return stream.window(pn.tumbling(5)).agg(n="count(*)").stream()
+
+
 #: by name: the stream; whether rows of static frames are spread by key; whether those of streams are
 CASES: dict[str, tuple[Any, bool, bool]] = {
     "aggregate by rows": (
@@ -162,6 +167,11 @@ CASES: dict[str, tuple[Any, bool, bool]] = {
         False,
         False,
     ),
+    "of results of windows": (
+        lambda a, b: _counts(keyed(a)).aggregate(window=sliding(count(3), every=count(1)), total="sum(n)"),
+        False,
+        False,
+    ),
     "of a user": (lambda a, b: plain(a).apply(Changes()).where("v > was"), False, False),
 }
 #: windows over what operators give
@@ -183,5 +193,13 @@ WINDOWS: dict[str, Any] = {
         window=pn.tumbling(8),
         on="l.k = r.k",
         entries=["l.v", "r.seq"],
+    ),
+    "of a join with results of windows": lambda a, b: pn.join(
+        _counts(keyed(a)), plain(b), window=pn.tumbling(10), how="left", on="l.k = r.k", entries=["l.n", "r.seq"]
+    ),
+    "of results put together": lambda a, b: (
+        pn.merge(*(_counts(each).select("window_end", "n") for each in (plain(a), keyed(b))))
+        .window(pn.sliding(20, every=10))
+        .agg(total="sum(n)", parts="count(*)")
     ),
 }

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 import panes as pn
+from panes.connectors.spark_types import storable
 from panes.errors import ExpressionError, QueryError
 from panes.plan.dialect import SCALAR_FUNCTIONS
 from panes.plan.expressions import Expression, Scope
 from panes.plan.scalars import Scalars
 from panes.runners.spark.columns import ColumnBuilder, NoColumn
-from panes.runners.spark.spark_types import storable
 
 pytestmark = pytest.mark.xdist_group("spark")
 

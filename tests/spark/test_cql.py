@@ -19,11 +19,11 @@ import pyarrow.parquet
 import pytest
 
 import panes as pn
+from panes.api.stream import Stream
 from panes.cql.session import Rows, Session
 from panes.errors import DataError, QueryError
 from panes.plan.batches import to_table
-from panes.runners.local.rejects import Rejects
-from panes.stream import Stream
+from panes.runners.local.reading import ReadOptions, batches
 from tests.cql.test_statements import cases, plain, run
 
 CASES = {param.id: param.values for param in cases() if "rows" in param.values[0]}
@@ -157,7 +157,7 @@ def before_the_end(case: dict[str, Any], tables: dict[str, Any]) -> list[Any]:
     query = query_of(case, tables)
     if not isinstance(query, Stream):
         op = query.operator()
-        return [row for batch in query._source.batches(Rejects()) for row in values(op.push(batch).table)]
+        return [row for batch in batches(query._node.source, ReadOptions()) for row in values(op.push(batch).table)]
     if len(tables) > 1:  # read side by side: the first to end would stop the others
         return values(query.to_arrow())
     found = []

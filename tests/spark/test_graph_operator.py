@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from panes.query import Query
-from panes.runners.local.rejects import Rejects
+from panes.api.stream import Query
+from panes.runners.local.reading import ReadOptions, batches
 from panes.runners.spark.event_time import EventTime
-from panes.runners.spark.graph_query import GraphQuery, Rows
+from panes.runners.spark.graph_query import FrameRows, GraphQuery
 from panes.runners.spark.group_operator import reach, take
 from panes.runners.spark.operator_spread import split_keys
 from tests.spark.operator_cases import CASES, WINDOWS, table
@@ -23,9 +23,9 @@ STREAMS = {**{name: case[0] for name, case in CASES.items()}, **{f"windows {name
 
 def graph(given: Any) -> tuple[GraphQuery, list[pa.Table]]:
     windows = given._plan if isinstance(given, Query) else None
-    query, sources = GraphQuery.of(given._source, windows, "seq")
+    query, sources = GraphQuery.of(given._node if windows is None else given._node.source, windows, "seq")
     for leaf in query.leaves:
-        leaf.used |= {"seq"} & set(leaf.schema.names)
+        leaf.used.update({"seq"} & set(leaf.schema.names))
     tables = [LEFT if "of 60" in str(source) or source.rows == 60 else RIGHT for source in sources]
     return replace(query, times=tuple(EventTime.of(leaf.stream) for leaf in query.leaves)), tables
 
@@ -48,7 +48,7 @@ def run(query: GraphQuery, tables: list[pa.Table], seed: int, *, finish: bool) -
                 (number, rows.take(pa.array(some, pa.int64())).select(leaf.columns))
                 for some in (chosen[:half], chosen[half:])
             ]
-        given += take(op, Rows(parts))
+        given += take(op, FrameRows(parts))
         at = upto
         given += reach(op, query.times[0].millis(min(at, end) - rng.choice((0, 2, 4))))
         if rng.random() < 0.3:
@@ -61,7 +61,7 @@ def run(query: GraphQuery, tables: list[pa.Table], seed: int, *, finish: bool) -
 def test_any_cut_gives_what_the_embedded_runner_gives(name: str) -> None:
     made = STREAMS[name](LEFT, RIGHT)
     windows = isinstance(made, Query)
-    expected = made.to_arrow() if windows else pa.concat_tables(made._source.batches(Rejects()))
+    expected = made.to_arrow() if windows else pa.concat_tables(batches(made._node, ReadOptions()))
     query, tables = graph(made)
     assert expected.num_rows > 3
     for seed in range(6):
@@ -77,7 +77,7 @@ def test_spread_rows_give_the_same(name: str, streaming: bool) -> None:
     """Where rows may be spread over groups, groups that know nothing of each other give all there is."""
     made = CASES[name][0](LEFT, RIGHT)
     query, tables = graph(made)
-    keys = split_keys(made._source, streaming=streaming)
+    keys = split_keys(made._node, streaming=streaming)
     assert bool(keys[0]) == CASES[name][2 if streaming else 1]
     if not keys[0]:
         return

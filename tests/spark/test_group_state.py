@@ -14,13 +14,13 @@ import pytest
 import panes as pn
 from panes.errors import SnapshotMismatch
 from panes.operators import count, sliding, time
-from panes.runners.spark import group_state, kept_operators
+from panes.runners.spark import group_state, operator_cache
 from panes.runners.spark.event_time import EventTime
 from panes.runners.spark.graph_query import LEAF, GraphQuery
 from panes.runners.spark.group_operator import GroupQuery as WindowQuery
 from panes.runners.spark.group_operator import PassedQuery, Runnable, run, used_columns
 from panes.runners.spark.group_state import GroupState
-from panes.runners.spark.kept_operators import KeptOperators
+from panes.runners.spark.operator_cache import OperatorCache
 from panes.runners.spark.packing import to_bytes
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.int64()), ("v", pa.float64())])
@@ -58,7 +58,7 @@ def query(windows: str, **more: Any) -> Any:
     stream = pn.stream(None, schema=SCHEMA, time="ts", key="k", watermark="manual", **more)
     if windows == "operators":
         given = stream.dedupe("v", window=sliding(time("30 ms"))).sort("v", "k", window=sliding(count(9)))
-        graph, _ = GraphQuery.of(given._source)
+        graph, _ = GraphQuery.of(given._node)
         return replace(graph, times=(EventTime(1, 1, 0, 0),))
     plan = stream.window(**WINDOWS[windows]).agg(n="count(*)", m="median(v)", l="last(v)")._plan
     # rows are up to 110 ahead of the watermark that comes after them
@@ -73,10 +73,10 @@ def batch(rng: np.random.Generator, start: int, rows: int, keys: int = 7) -> pa.
 
 
 def do_step(
-    store: Store, asked: Runnable, watermark: int, rows: pa.Table | None, worker: KeptOperators
+    store: Store, asked: Runnable, watermark: int, rows: pa.Table | None, worker: OperatorCache
 ) -> list[pa.Table]:
     """What a task does with a group."""
-    group_state.kept_operators = worker
+    group_state.operator_cache = worker
     state = GroupState(store, asked, asked.facts(4))
     head = state.head()
     packed = [] if rows is None else [to_bytes(part) for part in (rows.slice(0, 10), rows.slice(10))]
@@ -90,7 +90,7 @@ def do_step(
 
 @pytest.fixture(autouse=True)
 def _own_operators(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_state, "kept_operators", KeptOperators())
+    monkeypatch.setattr(group_state, "operator_cache", OperatorCache())
 
 
 @pytest.mark.parametrize("free", [0, 1 << 18])
@@ -102,7 +102,7 @@ def test_failures_and_moves_change_nothing(windows: str, seed: int, free: int, m
     rng = np.random.default_rng(seed)
     asked = query(windows)
     plain = asked.operator()
-    workers = [KeptOperators() for _ in range(3)]
+    workers = [OperatorCache() for _ in range(3)]
     store = Store()
     for number in range(25):
         rows = None if rng.random() < 0.2 else batch(rng, number * 40, int(rng.integers(11, 60)))
@@ -121,7 +121,7 @@ def test_failures_and_moves_change_nothing(windows: str, seed: int, free: int, m
 
 def test_a_step_writes_its_rows_and_not_the_state() -> None:
     rng = np.random.default_rng(1)
-    asked, store, worker = query("slices"), Store(), KeptOperators()
+    asked, store, worker = query("slices"), Store(), OperatorCache()
     do_step(store, asked, 0, batch(rng, 0, 400_000, keys=50_000), worker)
     large = store.bytes
     assert large > 1 << 20
@@ -135,7 +135,7 @@ def test_a_step_writes_its_rows_and_not_the_state() -> None:
 def test_state_stays_bounded() -> None:
     """Many small steps, and steps without rows, are folded into a snapshot in the end."""
     rng = np.random.default_rng(1)
-    asked, store, worker = query("slices"), Store(), KeptOperators()
+    asked, store, worker = query("slices"), Store(), OperatorCache()
     for number in range(300):
         do_step(store, asked, number * 10, batch(rng, number * 10, 20) if number % 2 else None, worker)
     assert store.bytes < 1 << 19
@@ -145,7 +145,7 @@ def test_state_stays_bounded() -> None:
 def test_rows_that_wait_are_written_once() -> None:
     """Rows that wait for the watermark are kept as they came: the snapshot is of the moment before."""
     rng = np.random.default_rng(1)
-    asked, store, worker = query("counts"), Store(), KeptOperators()
+    asked, store, worker = query("counts"), Store(), OperatorCache()
     for number in range(4):
         rows = batch(rng, number * 100, 200_000)
         known = {*store.values}
@@ -160,7 +160,7 @@ def test_rows_that_wait_are_written_once() -> None:
 
 def test_another_query_is_refused_by_name() -> None:
     rng = np.random.default_rng(1)
-    store, worker = Store(), KeptOperators()
+    store, worker = Store(), OperatorCache()
     do_step(store, query("rows"), 0, batch(rng, 0, 50), worker)
     with pytest.raises(SnapshotMismatch, match=r"windows was .*session.*, is .*sliding.*new checkpoint"):
         do_step(store, query("slices"), 0, batch(rng, 0, 50), worker)
@@ -172,7 +172,7 @@ def test_another_query_is_refused_by_name() -> None:
 
 def test_workers_keep_operators_within_a_limit() -> None:
     rng = np.random.default_rng(1)
-    asked, worker = query("rows"), KeptOperators(limit=1 << 20)
+    asked, worker = query("rows"), OperatorCache(limit=1 << 20)
     for number in range(12):
         do_step(Store(), asked, 0, batch(rng, number, 5_000), worker)
         assert worker._bytes <= 1 << 20
@@ -181,13 +181,13 @@ def test_workers_keep_operators_within_a_limit() -> None:
 
 def test_workers_keep_no_more_than_their_share_of_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     unlimited, limited = tmp_path / "memory.max", tmp_path / "memory.limit_in_bytes"
-    monkeypatch.setattr(kept_operators, "_CONTAINER_LIMITS", (unlimited, limited))
+    monkeypatch.setattr(operator_cache, "_CONTAINER_LIMITS", (unlimited, limited))
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     pages = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 16 << 18}  # 16 GiB
     monkeypatch.setattr("os.sysconf", pages.__getitem__)
-    assert KeptOperators()._limit == 4 << 30
+    assert OperatorCache()._limit == 4 << 30
     unlimited.write_text("max\n")
     limited.write_text(f"{8 << 30}\n")
-    assert KeptOperators()._limit == 2 << 30
+    assert OperatorCache()._limit == 2 << 30
     limited.write_text("1000000\n")
-    assert KeptOperators()._limit == 1 << 28
+    assert OperatorCache()._limit == 1 << 28

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import panes as pn
+from panes.api.stream import Query
 from panes.errors import QueryError
-from panes.query import Query
 from tests.runners.test_identity import Stored, alike, random_rows
 
 QUERIES: dict[str, Callable[[Any], Query]] = {

@@ -10,7 +10,7 @@ import pytest
 import panes as pn
 from panes.errors import QueryError
 from panes.runners.spark.runner import choose
-from panes.runners.spark.strategies.card import Job
+from panes.runners.spark.strategies.card import StrategyJob
 from tests.spark.native_cases import frame_of, random_query, rows, same_results
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -160,7 +160,7 @@ def test_settings_that_change_results_are_refused(
 )
 def test_the_cheapest_is_chosen(frame: Any, windows: Any, outputs: Any, chosen: str) -> None:
     query = pn.stream(frame, time="ts", key="k").window(**windows).agg(**outputs)
-    assert choose(Job(query._plan, frame)).name == chosen
+    assert choose(StrategyJob(query._plan, frame)).name == chosen
 
 
 def test_unknown_strategies_are_refused_by_name(frame: Any) -> None:

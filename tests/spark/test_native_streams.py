@@ -17,7 +17,7 @@ import panes as pn
 from panes.errors import QueryError
 from panes.runners.spark.event_time import PassedTime
 from panes.runners.spark.runner import choose
-from panes.runners.spark.strategies.card import Job
+from panes.runners.spark.strategies.card import StrategyJob
 from panes.runners.spark.strategies.native_cells import StreamCells
 from panes.runners.spark.strategies.native_windows import Slices
 from panes.windows.base import ALWAYS, ContextFree
@@ -161,14 +161,14 @@ def test_the_planner_takes_what_is_fastest_and_gives_the_same(stream: Any) -> No
         "rows": pn.tumbling(pn.rows(5)),
     }.items():
         query = pn.stream(stream, time="ts").window(window).agg(n="count(*)")
-        chosen[name] = choose(Job(query._plan, stream)).name
+        chosen[name] = choose(StrategyJob(query._plan, stream)).name
     assert chosen == {
         "tumbling": "native", "twice": "native_overlaps", "often": "key_groups", "apart": "native",
         "session": "key_groups", "rows": "key_groups",
     }  # fmt: skip
     query = pn.stream(stream, time="ts").window(pn.tumbling("1 s")).agg(n="count(*)")
     for asked in ({"late": True}, {"at_once": True}, {"inside": True}):
-        assert choose(Job(query._plan, stream, **asked)).name == "key_groups"
+        assert choose(StrategyJob(query._plan, stream, **asked)).name == "key_groups"
 
 
 def test_a_row_behind_the_watermark_counts_in_windows_that_are_open(

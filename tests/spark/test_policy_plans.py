@@ -14,8 +14,8 @@ from panes.errors import QueryError
 from panes.policies.policy import PolicyMachine
 from panes.runners.spark.group_operator import GroupQuery, used_columns
 from panes.runners.spark.runner import choose
-from panes.runners.spark.strategies.card import Job
-from panes.runners.spark.strategies.policy_central import Discretizer, combine, preaggregate
+from panes.runners.spark.strategies.card import StrategyJob
+from panes.runners.spark.strategies.policy_central import CentralDiscretizer, combine, preaggregate
 from panes.runners.spark.strategies.policy_parallel import Joining, Share, borders_of
 from panes.runners.spark.strategies.policy_parts import Partials
 from tests.spark.test_policies import CENTRAL, OWN, SCHEMA, bag, table
@@ -36,7 +36,7 @@ def query(data: Any, windows: Any, key: str | None = "k", **more: str) -> Any:
 
 def central(plan: Any, data: pa.Table, shares: int) -> pa.Table:
     asked, partials = GroupQuery(plan, used_columns(plan, "seq"), "seq"), Partials(plan)
-    told = dict(Discretizer(asked, partials, shares).tell(data.select(asked.columns)))
+    told = dict(CentralDiscretizer(asked, partials, shares).tell(data.select(asked.columns)))
     windows = told.pop(-1)
     return combine(partials, windows, [preaggregate(partials, share, rows) for share, rows in sorted(told.items())])
 
@@ -99,7 +99,7 @@ def test_the_planner_takes_what_pays(spark: Any) -> None:
     frame = spark.createDataFrame(table(3))
 
     def chosen(windows: dict[str, Any], key: str | None) -> str:
-        return choose(Job(query(frame, windows, key)._plan, frame)).name
+        return choose(StrategyJob(query(frame, windows, key)._plan, frame)).name
 
     assert chosen(TIMES, None) == "policy_parallel"  # half of the time
     assert chosen(TIMES, "k") == "key_groups"

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from panes.runners.spark.settling import settle
+from panes.runners.spark.workers import tune_worker
 
 
 def test_workers_keep_loaded_modules_from_the_collector(spark: Any) -> None:
     def look(batches: Any) -> Any:
-        settle()
+        tune_worker()
         rows = sum(batch.num_rows for batch in batches)
         yield pa.record_batch({"rows": [rows], "kept": [gc.get_freeze_count()], "left": [len(gc.get_objects())]})
 
@@ -28,7 +28,7 @@ def test_workers_keep_loaded_modules_from_the_collector(spark: Any) -> None:
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only the GNU C library can be told to keep memory")
 def test_workers_keep_the_memory_of_large_arrays(spark: Any) -> None:
     def look(batches: Any) -> Any:
-        settle()
+        tune_worker()
         rows = sum(batch.num_rows for batch in batches)
         taken = []
         for _ in range(20):
@@ -46,6 +46,6 @@ def test_workers_keep_the_memory_of_large_arrays(spark: Any) -> None:
 
 def test_other_processes_are_left_alone() -> None:
     before, pool = gc.get_freeze_count(), pa.default_memory_pool().backend_name
-    settle()
+    tune_worker()
     assert gc.get_freeze_count() == before
     assert pa.default_memory_pool().backend_name == pool

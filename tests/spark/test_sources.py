@@ -17,10 +17,10 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 import panes as pn
+from panes.connectors.replay import Pace
 from panes.errors import DataError, QueryError
-from panes.runners.local.rejects import Rejects
-from panes.runners.local.replay import Pace
 from panes.runners.spark.sources.socket import SocketReader
+from panes.runtime.rejects import Rejects
 
 
 def batch_sizes(query: Any) -> list[int]:

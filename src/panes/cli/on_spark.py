@@ -58,7 +58,7 @@ class SparkWork:
     unused = 0  # Spark counts late rows, but does not keep them
 
     def __init__(self, query: Built, checkpoint: Path | None, continuous: bool) -> None:
-        from panes.runners.spark.spark_types import arrow_schema
+        from panes.connectors.spark_types import arrow_schema
 
         with spark_errors():
             self._frame: Any = query.to_spark()

@@ -13,8 +13,9 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
+from panes.api.stream import Query, Stream, stream
+from panes.api.together import merge
 from panes.clock import is_clock
-from panes.composed import merge
 from panes.cql.catalog import Catalog, StreamEntry
 from panes.cql.compile_windows import duration
 from panes.cql.given import given_plan
@@ -23,12 +24,10 @@ from panes.cql.sources import Settings, open_stream
 from panes.cql.timing import end_in_time, hides_end, known_time, known_times, measures
 from panes.cql.tree import Duration
 from panes.errors import QueryError
+from panes.plan.arrival import arrival
 from panes.plan.expressions import text_of
+from panes.plan.graph import Node, ReadNode
 from panes.plan.silence import span
-from panes.query import Query
-from panes.runners.local.arrival import arrival
-from panes.runners.local.source import Source
-from panes.stream import Stream, stream
 
 Built = Stream | Query
 
@@ -213,10 +212,12 @@ def _seconds(delay: Duration) -> float:
     return found.nanos / 1e9 if isinstance(found, Exact) else float(found.count)
 
 
-def _own(source: Source, time: str) -> Source:
-    """A source whose time column may be read as another type without changing it for other queries."""
-    kind = source.schema.field(time).type
-    return source if kind == pa.int64() or pa.types.is_timestamp(kind) else copy.copy(source)
+def _own(node: Node, time: str) -> Node:
+    """Rows whose time column may be read as another type without changing it for other queries."""
+    kind = node.schema.field(time).type
+    if kind == pa.int64() or pa.types.is_timestamp(kind) or not isinstance(node, ReadNode):
+        return node
+    return ReadNode.of(copy.copy(node.data))
 
 
 def _names(source: Input) -> tuple[str, ...]:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from panes.api.stream import Query, Stream
+from panes.api.together import join_streams
 from panes.cql.compile_select import entries_of, group_trees, inner_names, only, ordered
 from panes.cql.compile_windows import window_label, window_of
 from panes.cql.names import Names
 from panes.cql.resolved import Input, Joined, ResolvedSelect
 from panes.cql.timing import time_of
-from panes.joined import join_streams
-from panes.plan.clauses import Asked
+from panes.plan.clauses import RelationClauses
 from panes.plan.expressions import text_of
 from panes.plan.relation_query import JoinClause
-from panes.query import Query
-from panes.stream import Stream
 
 if TYPE_CHECKING:
     from panes.cql.compile import Compiler
@@ -30,7 +29,7 @@ def compile_join(compiler: Compiler, query: ResolvedSelect) -> Query:
     sides = [(i.alias, _side(compiler, i)) for i in inputs]
     made = window_of(window, time_of(first), query.model, sides[0][1]._plan.domain)
     shown = inner_names(query)
-    asked = Asked(
+    asked = RelationClauses(
         entries=entries_of(query, shown),
         where=query.where,
         group_by=group_trees(query, Names.of(query.source)),

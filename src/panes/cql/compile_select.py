@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from panes.composed import merge
+from panes.api.stream import Query, Stream, WindowedStream
+from panes.api.together import merge
 from panes.cql.compile_windows import duration, window_label, window_of
 from panes.cql.expressions import aggregates_in
 from panes.cql.names import PSEUDO_COLUMNS, Names, is_of_windows
@@ -25,8 +26,6 @@ from panes.plan.expressions import column_node, text_of
 from panes.plan.query import BATCH
 from panes.plan.steps import RESERVED
 from panes.plan.trees import rebuilt
-from panes.query import Query
-from panes.stream import Stream, WindowedStream
 
 if TYPE_CHECKING:
     from panes.cql.compile import Built, Compiler

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from panes.cql.given import Fitted
+from panes.connectors.files import FileSource, find_files, header_names
+from panes.connectors.lines import CsvLines, Piece, pieces
+from panes.connectors.source import Source
+from panes.cql.given import fitted
 from panes.errors import DataError, QueryError
-from panes.runners.local.files import FileSource, find_files, header_names
-from panes.runners.local.lines import CsvLines
-from panes.runners.local.pieces import Piece, pieces
-from panes.runners.local.rejects import Rejects
-from panes.runners.local.source import Source
+from panes.plan.graph import Node, ReadNode
+from panes.runtime.rejects import Rejects
 
 #: what may be a name of a column: a word, no number
 _NAME = re.compile(r"[^\W\d][\w .-]*")
@@ -28,18 +28,19 @@ _BY_NAME = {".parquet": "parquet", ".pq": "parquet", ".json": "json", ".jsonl": 
 _COMPRESSED = (".gz", ".bz2", ".zst")
 
 
-def open_files(path: str, delimiter: str | None, schema: pa.Schema, folder: Path | None) -> Source:
-    """The files as a source; raises DataError if there are none."""
+def open_files(path: str, delimiter: str | None, schema: pa.Schema, folder: Path | None) -> Node:
+    """The rows of the files; raises DataError if there are none."""
     full = full_path(path, folder)
     paths = find_files(full) if not Path(full).is_dir() else files_inside(full)
     kinds = {file_kind(p) for p in paths}
     if len(kinds) > 1:
         raise DataError(f"FILE ('{path}'): the files are of several formats: {', '.join(sorted(kinds))}")
     if kinds == {"text"}:
-        return TextFiles(paths, path, schema, delimiter)
+        return ReadNode.of(TextFiles(paths, path, schema, delimiter))
     if delimiter is not None:
         raise QueryError(f"FILE ('{path}', '{delimiter}'): {kinds.pop()} files have no delimiter")
-    return Fitted(FileSource(paths, schema if kinds == {"json"} else None), schema, path)
+    files = FileSource(paths, schema if kinds == {"json"} else None)
+    return fitted(ReadNode.of(files), schema, path)
 
 
 def full_path(path: str, folder: Path | None) -> str:
@@ -80,7 +81,7 @@ class TextFiles(Source):
         self._name = name
         self._delimiter = checked_delimiter(delimiter)
 
-    def read(self, rejects: Rejects) -> Iterator[pa.Table]:
+    def read(self, rejects: Rejects, *, promptly: bool = False) -> Iterator[pa.Table]:
         for path in self._paths:
             try:
                 yield from self._lines(path, rejects)

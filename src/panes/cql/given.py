@@ -6,26 +6,20 @@ ones. Frames and tables are matched by the names of columns, tuples and single v
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from panes.connectors.sources import open_data
 from panes.cql.catalog import Catalog, Column, Columns, Problem, SchemaEntry, StreamEntry
 from panes.cql.errors import did_you_mean
 from panes.cql.tree import NamedSource
 from panes.cql.types import type_of
 from panes.errors import QueryError
-from panes.plan.batches import conform
-from panes.runners.local.derived import DerivedSource, explain_inputs, through
-from panes.runners.local.listening import Beat
-from panes.runners.local.rejects import Rejects
-from panes.runners.local.source import Source
-from panes.runners.local.sources import open_source
+from panes.plan.graph import FitNode, Node
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from panes.plan.query import StreamPlan
 
 
@@ -35,13 +29,13 @@ class Given:
     def __init__(self, name: str, data: Any) -> None:
         self.name = name
         self.data = data
-        #: opened sources; rows without names of their own have those of the columns they were asked for as
-        self._sources: dict[Columns | None, Source] = {}
+        #: opened data; rows without names of their own have those of the columns they were asked for as
+        self._nodes: dict[Columns | None, Node] = {}
 
     @property
     def time(self) -> str | None:
         """The event time, if the data is a stream that has one among the columns it shows."""
-        from panes.stream import Stream
+        from panes.api.stream import Stream
 
         if isinstance(self.data, Stream):
             plan = self.data._plan
@@ -52,17 +46,17 @@ class Given:
     def columns(self) -> Columns:
         return tuple(Column(f.name, type_of(f.type)) for f in self._open(None).schema)
 
-    def source(self, columns: Columns) -> Source:
+    def rows(self, columns: Columns) -> Node:
         """The data as rows of `columns`."""
-        source = self._open(columns)
+        node = self._open(columns)
         wanted = pa.schema([(c.name, c.type.arrow) for c in columns])
-        return source if source.schema.equals(wanted) else Fitted(source, wanted, self.name)
+        return node if node.schema.equals(wanted) else fitted(node, wanted, self.name)
 
-    def _open(self, columns: Columns | None) -> Source:
+    def _open(self, columns: Columns | None) -> Node:
         key = columns if _is_positional(self.data) else None
-        if key not in self._sources:
-            self._sources[key] = _opened(self.name, self.data, columns)
-        return self._sources[key]
+        if key not in self._nodes:
+            self._nodes[key] = _opened(self.name, self.data, columns)
+        return self._nodes[key]
 
 
 def given_stream(catalog: Catalog, name: str) -> StreamEntry | None:
@@ -81,7 +75,7 @@ def find_given(catalog: Catalog, name: str) -> Given | None:
 
 def given_plan(catalog: Catalog, entry: StreamEntry, time: str) -> StreamPlan | None:
     """What a stream of the program says of its rows, where `entry` reads one and on the same time."""
-    from panes.stream import Stream
+    from panes.api.stream import Stream
 
     found = find_given(catalog, entry.source.name) if isinstance(entry.source, NamedSource) else None
     if found is None or not isinstance(found.data, Stream) or found.time != time:
@@ -89,19 +83,18 @@ def given_plan(catalog: Catalog, entry: StreamEntry, time: str) -> StreamPlan | 
     return found.data._plan
 
 
-def _opened(name: str, data: Any, columns: Columns | None) -> Source:
-    from panes.query import Query
-    from panes.stream import Stream
+def _opened(name: str, data: Any, columns: Columns | None) -> Node:
+    from panes.api.stream import Query, Stream
 
     if isinstance(data, Query):
         data = data.stream()
     if isinstance(data, Stream):
-        return data._flat(f"the stream {name!r}", data._plan.columns)._data(f"the stream {name!r}")
+        return data._selected(f"the stream {name!r}", data._plan.columns)
     if isinstance(data, list | tuple) and data and not isinstance(data[0], Mapping):
         data = _rows(name, data, columns)
     elif isinstance(data, list | tuple) and not data and columns is not None:
-        return open_source(data, pa.schema([(c.name, c.type.arrow) for c in columns]))
-    return open_source(data, None)
+        return open_data(data, pa.schema([(c.name, c.type.arrow) for c in columns]))
+    return open_data(data, None)
 
 
 def _is_positional(data: Any) -> bool:
@@ -136,41 +129,9 @@ def _rows(name: str, data: Any, columns: Columns | None) -> Any:
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
-class Fitted(DerivedSource):
-    """A source with the columns that a stream declares: found without case, in order, of the declared types."""
-
-    def __init__(self, source: Source, schema: pa.Schema, name: str) -> None:
-        super().__init__(schema, [source])
-        self.rows = source.rows
-        self._source = source
-        self._from = columns_found(schema, source.schema.names, name)
-
-    def derive(self, rejects: Rejects) -> Iterator[pa.Table | Beat]:
-        return through(self._table, self._source.batches(rejects))
-
-    def arrivals(self, rejects: Rejects) -> Iterator[Any]:
-        self._begin()
-        return through(self._fitted, self._source.arrivals(rejects))
-
-    def _fitted(self, given: pa.Table | dict[str, Any]) -> pa.Table | dict[str, Any]:
-        if isinstance(given, dict):
-            return {name: given.get(there) for name, there in self._from.items()}
-        return self._table(given)
-
-    def _table(self, given: pa.Table) -> pa.Table:
-        return conform(given.select(list(self._from.values())).rename_columns(list(self._from)), self.schema)
-
-    def explain(self) -> tuple[str, ...]:
-        return explain_inputs(self._source)
-
-    def to_spark(self) -> DataFrame:
-        from panes.runners.spark.fitting import fit
-        from panes.runners.spark.source import frame_of
-
-        return fit(frame_of(self._source), self._from, self.schema)
-
-    def __str__(self) -> str:
-        return str(self._source)
+def fitted(node: Node, schema: pa.Schema, name: str) -> Node:
+    """Rows with the columns that a stream declares: found without case, in order, of the declared types."""
+    return FitNode.of(node, schema, columns_found(schema, node.schema.names, name))
 
 
 def columns_found(schema: pa.Schema, names: Sequence[str], data: str) -> dict[str, str]:

@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import pyarrow as pa
 
+from panes.connectors.lines import CsvLines
+from panes.connectors.sockets import SocketSource as Socket
 from panes.cql.catalog import Catalog, Problem, StreamEntry
 from panes.cql.errors import did_you_mean
 from panes.cql.files import checked_delimiter, open_files
 from panes.cql.given import find_given
-from panes.cql.spark_files import SparkFiles
+from panes.cql.spark_files import spark_files
 from panes.cql.tree import FileSource, NamedSource, RawSource, SocketSource
-from panes.runners.local.lines import CsvLines
-from panes.runners.local.sockets import SocketSource as Socket
-from panes.runners.local.source import Source
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from panes.plan.graph import Node, ReadNode
 
 Runner = Literal["local", "spark"]
 
@@ -37,18 +34,11 @@ class Settings:
     #: how long a socket may be silent, in seconds
     timeout: float | None = None
     #: sources that can be read only once are shared by the queries of a session
-    opened: dict[tuple[str, object], Source] = field(default_factory=dict, compare=False)
+    opened: dict[tuple[str, object], Node] = field(default_factory=dict, compare=False)
 
 
-class Lines(Socket):
-    """A socket whose lines that can't be read are no rows, on Spark either: these may have no time to be missed."""
-
-    def to_spark(self, spark: SparkSession | None = None, *, folder: str | None = None) -> DataFrame:
-        return super().to_spark(spark, folder=folder).dropna(how="all")
-
-
-def open_stream(entry: StreamEntry, catalog: Catalog, settings: Settings) -> Source:
-    """The source of a base stream, with exactly its columns."""
+def open_stream(entry: StreamEntry, catalog: Catalog, settings: Settings) -> Node:
+    """The rows of a base stream, with exactly its columns."""
     assert entry.source is not None
     place = (entry.name.lower(), entry.source)
     found = settings.opened.get(place)
@@ -60,16 +50,19 @@ def open_stream(entry: StreamEntry, catalog: Catalog, settings: Settings) -> Sou
     return found
 
 
-def _open(entry: StreamEntry, raw: RawSource, schema: pa.Schema, catalog: Catalog, settings: Settings) -> Source:
+def _open(entry: StreamEntry, raw: RawSource, schema: pa.Schema, catalog: Catalog, settings: Settings) -> Node:
     if isinstance(raw, FileSource):
         if settings.runner == "spark":
-            return SparkFiles(raw.path, raw.delimiter, schema, settings.folder, streaming=settings.streaming)
+            files = spark_files(raw.path, raw.delimiter, schema, settings.folder, streaming=settings.streaming)
+            return ReadNode.of(files)
         return open_files(raw.path, raw.delimiter, schema, settings.folder)
     if isinstance(raw, SocketSource):
         form = CsvLines(schema.names, delimiter=checked_delimiter(raw.delimiter))
-        return Lines(raw.host, raw.port, form, schema, wait=0.1, timeout=settings.timeout)
+        # lines that can't be read are no rows, on Spark either: these may have no time to be missed
+        lines = Socket(raw.host, raw.port, form, schema, wait=0.1, timeout=settings.timeout, drops_unreadable=True)
+        return ReadNode.of(lines)
     given = find_given(catalog, raw.name)
     if given is None:
         hint = did_you_mean(raw.name, catalog.data) or f"give it to the session: streams={{{raw.name!r}: ...}}"
         raise Problem(f"no data was given under the name {raw.name!r}, which {entry.name} reads", hint)
-    return given.source(entry.columns)
+    return given.rows(entry.columns)

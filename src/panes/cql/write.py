@@ -36,32 +36,28 @@ from panes.cql.types import type_named, type_of
 from panes.cql.write_relations import with_relation, written_out
 from panes.cql.write_windows import clause_of
 from panes.errors import QueryError
+from panes.plan import graph
 from panes.plan.aggregation import is_aggregate
+from panes.plan.arrival import ARRIVAL_TIME
 from panes.plan.expressions import Scope, column_node, parse
 from panes.plan.query import QueryPlan, StreamPlan
 from panes.plan.relation import ROWS, WindowRelation
-from panes.plan.relation_query import Said
-from panes.plan.steps import Having, Order
-from panes.plan.steps import Select as SelectStep
+from panes.plan.relation_query import WrittenRelation
+from panes.plan.steps import Having, OrderStep, SelectStep
 from panes.plan.trees import rebuilt
-from panes.runners.local.arrival import ARRIVAL_TIME, ArrivalSource
-from panes.runners.local.derived import FlowSource, QuerySource
-from panes.runners.local.merged import MergedSource
-from panes.runners.local.sides import SideSource
-from panes.runners.local.source import Source
 from panes.slicing.spec import MANUAL
 
 
-def stream_text(plan: StreamPlan, source: Source | None, name: str = "data") -> str:
+def stream_text(plan: StreamPlan, node: graph.Node, name: str = "data") -> str:
     """A stream without windows as a CQL program."""
     writer = _Writer(name)
-    return writer.program(writer.flow(plan, source, plan.columns))
+    return writer.program(writer.flow(plan, node, plan.columns))
 
 
-def query_text(plan: QueryPlan, source: Source | None, name: str = "data") -> str:
+def query_text(query: graph.WindowsNode, name: str = "data") -> str:
     """A query as a CQL program."""
     writer = _Writer(name)
-    return writer.program(writer.query(plan, source))
+    return writer.program(writer.query(query))
 
 
 class _Writer:
@@ -77,23 +73,27 @@ class _Writer:
 
     # --- row by row ---
 
-    def flow(self, plan: StreamPlan, source: Source | None, columns: Any) -> Select:
+    def flow(self, plan: StreamPlan, node: graph.Node, columns: Any) -> Select:
         entries = tuple(_entry(name, plan.scope.named(name).tree) for name in columns)
-        return Select(entries, self._reference(plan, source), _where(plan))
+        return Select(entries, self._reference(plan, node), _where(plan))
 
-    def _reference(self, plan: StreamPlan, source: Source | None) -> StreamRef | SubqueryRef:
+    def _reference(self, plan: StreamPlan, node: graph.Node) -> StreamRef | SubqueryRef:
         """What a stream reads, before its own conditions and columns."""
-        if isinstance(source, ArrivalSource):
-            source = source._source
-        if isinstance(source, FlowSource):
-            flow, (given,) = source.flow, source.inputs
-            return self._derived(plan, self.flow(flow.stream, given, tuple(flow.scalars.wanted)))
-        if isinstance(source, QuerySource):
-            rows_of_windows = any(isinstance(step, WindowRelation) for step in source.plan.steps)
-            return self._derived(plan, self.query(source.plan, source.inputs[0]), apart=rows_of_windows)
-        if isinstance(source, MergedSource):
-            return self._merged(plan, source)
-        return StreamRef(self._base(plan, source))
+        match node:
+            case graph.StampNode():
+                return self._reference(plan, node.source)
+            case graph.SelectNode():
+                return self._derived(plan, self._rows(node))
+            case graph.WindowsNode():
+                rows_of_windows = any(isinstance(step, WindowRelation) for step in node.plan.steps)
+                return self._derived(plan, self.query(node), apart=rows_of_windows)
+            case graph.MergeNode():
+                return self._merged(node)
+            case _:
+                return StreamRef(self._base(plan, node))
+
+    def _rows(self, node: graph.SelectNode) -> Select:
+        return self.flow(node.flow.stream, node.source, tuple(node.flow.scalars.wanted))
 
     def _derived(self, plan: StreamPlan, select: Select, *, apart: bool = False) -> StreamRef | SubqueryRef:
         """What a select gives: a subquery, or a stream of its own where it must be said how much disorder there is.
@@ -109,26 +109,24 @@ class _Writer:
         self._made.append(CreateStream(name, None, query=select, watermark=watermark, lateness=lateness))
         return StreamRef(name)
 
-    def _merged(self, plan: StreamPlan, source: MergedSource) -> StreamRef:
+    def _merged(self, node: graph.MergeNode) -> StreamRef:
         sides = []
-        for side in source.inputs:
-            assert isinstance(side, FlowSource)  # merge() makes no others; joins are written by _join
-            select = self.flow(side.flow.stream, side.inputs[0], tuple(side.flow.scalars.wanted))
+        for side in node.inputs:
+            assert isinstance(side, graph.SelectNode)  # merge() makes no others; joins are written by _join
             name = Name(self._new("side"))
-            self._made.append(CreateStream(name, None, query=select))
+            self._made.append(CreateStream(name, None, query=self._rows(side)))
             sides.append(name)
         merged = Name(self._new("merged"))
         self._made.append(CreateStream(merged, None, query=Merge(tuple(sides))))
         return StreamRef(merged)
 
-    def _base(self, plan: StreamPlan, source: Source | None) -> Name:
-        place = (id(source), _watermark(plan), plan.lateness, plan.silence)
-        if source is not None and place in self._known:
+    def _base(self, plan: StreamPlan, node: graph.Node) -> Name:
+        place = (node, _watermark(plan), plan.lateness, plan.silence)
+        if place in self._known:
             return self._known[place]
         name = self._known[place] = Name(self._new(self._name))
-        schema = plan.schema if source is None else source.schema
         stamp = _arrival(plan)
-        attributes = tuple(Attribute(Name(f.name), Name(type_of(f.type).name)) for f in schema if f.name != stamp)
+        attributes = tuple(Attribute(Name(f.name), Name(type_of(f.type).name)) for f in node.schema if f.name != stamp)
         for attribute in attributes:
             if type_named(attribute.type.text) is None:
                 raise QueryError(
@@ -157,14 +155,15 @@ class _Writer:
 
     # --- windows ---
 
-    def query(self, plan: QueryPlan, source: Source | None) -> Select:
+    def query(self, query: graph.WindowsNode) -> Select:
+        plan, node = query.plan, query.source
         stream = plan.stream
         if plan.emit_empty:
             raise QueryError("to_cql(): emit_empty has no clause in CQL")
         said = next((s.said for s in plan.steps if isinstance(s, WindowRelation)), None)
         if said is not None and said.clauses:
-            return _with_steps(plan, self._join(plan, source, said), _given(plan))
-        reference = self._reference(stream, source)
+            return _with_steps(plan, self._join(plan, node, said), _given(plan))
+        reference = self._reference(stream, node)
         clauses, model = _clauses(plan, stream)
         trees = _given(plan) | {k: column_node(k) for k in stream.keys}
         if said is None:
@@ -174,17 +173,17 @@ class _Writer:
         select = replace(select, group_by=keys, model=model, early=_early(plan))
         return written_out(_with_steps(plan, select, trees), stream.scope, in_aggregates=said is not None)
 
-    def _join(self, plan: QueryPlan, source: Source | None, said: Said) -> Select:
+    def _join(self, plan: QueryPlan, node: graph.Node, said: WrittenRelation) -> Select:
         """Streams under their aliases, each with the window that they share."""
-        if not isinstance(source, MergedSource):
+        if not isinstance(node, graph.MergeNode):
             raise QueryError("to_cql(): a join of streams that have no data yet can't be written; give them data")
         joined: Any = None
         model = None
-        for place, (side, named) in enumerate(zip(source.inputs, said.names.sides, strict=True)):
-            assert isinstance(side, SideSource)
+        for place, (side, named) in enumerate(zip(node.inputs, said.names.sides, strict=True)):
+            assert isinstance(side, graph.TagNode)
             stream = side.stream
             clauses, model = _clauses(plan, stream)
-            reference = self._side(stream, side.inner)
+            reference = self._side(stream, side.source.source)
             reference = replace(reference, windows=clauses, alias=Name(str(named.alias)))
             if place:
                 clause = said.clauses[place - 1]
@@ -195,12 +194,12 @@ class _Writer:
                 joined = reference
         return Select((), joined, model=model)
 
-    def _side(self, stream: StreamPlan, source: Source | None) -> StreamRef | SubqueryRef:
+    def _side(self, stream: StreamPlan, node: graph.Node) -> StreamRef | SubqueryRef:
         """One stream of a join: by itself, or as a subquery if it is filtered or has columns of its own."""
         if not stream.where and set(stream.scope.names) <= set(stream.schema.names):
-            return self._reference(stream, source)
+            return self._reference(stream, node)
         columns = dict.fromkeys((*stream.columns, *(() if _arrival(stream) else (stream.time,))))
-        return SubqueryRef(self.flow(stream, source, tuple(columns)))
+        return SubqueryRef(self.flow(stream, node, tuple(columns)))
 
 
 def _clauses(plan: QueryPlan, stream: StreamPlan) -> tuple[tuple[WindowClause, ...], Model | None]:
@@ -224,7 +223,7 @@ def _with_steps(plan: QueryPlan, select: Select, trees: dict[str, exp.Expr]) -> 
         if isinstance(step, Having):
             made = _over(step.condition.tree, trees)
             select = replace(select, having=made if select.having is None else exp.and_(select.having, made))
-        elif isinstance(step, Order):
+        elif isinstance(step, OrderStep):
             items = [
                 OrderItem(_over(e.tree, trees), d.startswith("DESC"), d.endswith("FIRST"))
                 for e, d in step.keys

@@ -14,13 +14,13 @@ from panes.plan.aggregation import is_aggregate_call
 from panes.plan.clauses import Reader, Tree, several
 from panes.plan.expressions import Scope, column_node
 from panes.plan.names import AsWritten
-from panes.plan.relation_query import Said
+from panes.plan.relation_query import WrittenRelation
 from panes.plan.trees import copied, rebuilt
 
 Trees = dict[str, exp.Expr]
 
 
-def with_relation(select: Select, said: Said, keys: tuple[str, ...]) -> tuple[Select, Trees]:
+def with_relation(select: Select, said: WrittenRelation, keys: tuple[str, ...]) -> tuple[Select, Trees]:
     """A select over windows with the clauses of a relation; and what its columns are."""
     asked, joined = said.asked, bool(said.clauses)
     reader = Reader(AsWritten(said.names.sides, said.names.windows, said.names.merged))

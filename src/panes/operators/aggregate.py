@@ -19,7 +19,7 @@ import pyarrow as pa
 from panes.aggregates.base import Inputs
 from panes.aggregates.columns import column_from_arrow
 from panes.aggregates.segments import offsets_of, sort_by_group
-from panes.operators.arrivals import Given
+from panes.operators.arrivals import PortOutput
 from panes.operators.clauses import Clause
 from panes.operators.machine import Machine, NumberMachine, columnar
 from panes.operators.models import SLIDING_FORMS, TUMBLING_FORMS, InputPort, Model, OutputPort, Parameter
@@ -88,11 +88,11 @@ class AggregateMachine(NumberMachine):
             open_windows = [content for _, content in window.subwindows() if content]
             self._windows += [(self.clock.tick, content) for content in sorted(open_windows)]
 
-    def given(self) -> tuple[Given, ...]:
+    def given(self) -> tuple[PortOutput, ...]:
         windows = [(time, numbers) for time, numbers in self._windows if numbers]
         self._windows = []
         if not windows:
-            return (Given.of(self.schemas[0].empty_table(), np.empty(0, np.int64)),)
+            return (PortOutput.of(self.schemas[0].empty_table(), np.empty(0, np.int64)),)
         numbers = np.concatenate([np.array(n, np.int64) for _, n in windows])
         offsets = offsets_of(np.array([len(n) for _, n in windows]))
         return (
@@ -117,7 +117,7 @@ def aggregate_machine(spec: AggregateSpec, mechanism: str) -> Machine:
     )
 
 
-def results(spec: AggregateSpec, rows: pa.Table, numbers: Array, offsets: Array, times: Array) -> Given:
+def results(spec: AggregateSpec, rows: pa.Table, numbers: Array, offsets: Array, times: Array) -> PortOutput:
     """What windows give: window i is rows offsets[i]:offsets[i + 1], processed at times[i]."""
     firsts, of_window = offsets[:-1], np.arange(len(times))
     if spec.groups:
@@ -133,7 +133,7 @@ def results(spec: AggregateSpec, rows: pa.Table, numbers: Array, offsets: Array,
     done = spec.finish(pa.table(columns))
     table = pa.table([*named.columns, *done.columns], schema=spec.schema)
     marks = np.cumsum(np.bincount(of_window, minlength=len(times)))
-    return Given(table, times[of_window], marks, times)
+    return PortOutput(table, times[of_window], marks, times)
 
 
 def _by_group(groups: pa.Table, offsets: Array) -> tuple[Array, Array, Array]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from panes.aggregates.base import Column, Inputs
 from panes.aggregates.columns import arrow_from_values
 from panes.operators.aggregate import AggregateSpec, results
-from panes.operators.arrivals import NO_TIME, Arrivals, Given
+from panes.operators.arrivals import NO_TIME, Arrivals, PortOutput
 from panes.operators.clauses import TUMBLING
 from panes.operators.machine import Machine
 from panes.operators.windows import RowClock, renamed
@@ -66,7 +66,7 @@ class AggregateColumns(Machine):
         self._now = NO_TIME
         self._counts = {"rows_in": 0, "rows_out": 0}
 
-    def push(self, arrivals: Arrivals) -> tuple[Given, ...]:
+    def push(self, arrivals: Arrivals) -> tuple[PortOutput, ...]:
         if len(arrivals):
             self._now = max(self._now, int(arrivals.times[-1]))
         return self._given(list(self._fired(arrivals)))
@@ -95,11 +95,11 @@ class AggregateColumns(Machine):
                 if self.spec.clause.punctuated:
                     yield self._window.punctuate()
 
-    def advance(self, time: int) -> tuple[Given, ...]:
+    def advance(self, time: int) -> tuple[PortOutput, ...]:
         self._now = max(self._now, time)
         return self._given([self._window.advance(time + _SHIFT)])
 
-    def finish(self) -> tuple[Given, ...]:
+    def finish(self) -> tuple[PortOutput, ...]:
         if not self.spec.partial or self.spec.clause.kind != TUMBLING:
             return self._given([])
         held = self._window.held()
@@ -109,7 +109,7 @@ class AggregateColumns(Machine):
         at = np.full(len(order), self._now, np.int64)
         return self._given([], [self._results(held.columns, held.start[order], held.stop[order], at)])
 
-    def _given(self, fired: list[Firings], more: list[Given] | None = None) -> tuple[Given, ...]:
+    def _given(self, fired: list[Firings], more: list[PortOutput] | None = None) -> tuple[PortOutput, ...]:
         parts = [] if more is None else more
         for each in fired:
             wanted = each.stop > each.start
@@ -120,12 +120,12 @@ class AggregateColumns(Machine):
                     self._results(each.columns, each.start[wanted], each.stop[wanted], each.at[wanted] - _SHIFT)
                 )
         if not parts:
-            return (Given.of(self.schemas[0].empty_table(), np.empty(0, np.int64)),)
-        given = Given.concat(parts)
+            return (PortOutput.of(self.schemas[0].empty_table(), np.empty(0, np.int64)),)
+        given = PortOutput.concat(parts)
         self._counts["rows_out"] += given.table.num_rows
         return (given,)
 
-    def _results(self, columns: Mapping[str, Column], start: Array, stop: Array, at: Array) -> Given:
+    def _results(self, columns: Mapping[str, Column], start: Array, stop: Array, at: Array) -> PortOutput:
         spec = self.spec
         numbers = columns[_NUMBER].values
         overlaps = int((stop - start).sum()) > 2 * len(numbers)
@@ -144,7 +144,7 @@ class AggregateColumns(Machine):
         done = spec.finish(pa.table(list(values), names=[agg.name for agg in spec.aggs]))
         keys = [_arrow(columns[name].take(start)) for name in spec.keys]
         table = pa.table([*keys, *done.columns], schema=spec.schema)
-        return Given(table, at, np.arange(1, len(at) + 1), at)
+        return PortOutput(table, at, np.arange(1, len(at) + 1), at)
 
     def dump(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
         window = pa.table({"window": pa.array([self._window.snapshot()], pa.large_binary())})

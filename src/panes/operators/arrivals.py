@@ -1,6 +1,6 @@
 """What flows between operators: rows and punctuations that come to ports, and those that ports give.
 
-`Arrivals` are all that comes to an operator, in one order over all its ports. `Given` is what one output port
+`Arrivals` are all that comes to an operator, in one order over all its ports. `PortOutput` is what one output port
 gives: a table, and the places in it where punctuations stand. Times are ticks of the streams' time column.
 """
 
@@ -46,7 +46,7 @@ class Arrivals:
 
 
 @dataclass(frozen=True)
-class Given:
+class PortOutput:
     """What one output port gives. `marks`: how many rows of the table stand before each punctuation."""
 
     table: pa.Table
@@ -55,12 +55,14 @@ class Given:
     mark_times: Array
 
     @classmethod
-    def of(cls, table: pa.Table, times: Array, marks: Array | None = None, mark_times: Array | None = None) -> Given:
+    def of(
+        cls, table: pa.Table, times: Array, marks: Array | None = None, mark_times: Array | None = None
+    ) -> PortOutput:
         none = np.empty(0, np.int64)
         return cls(table, times, none if marks is None else marks, none if mark_times is None else mark_times)
 
     @classmethod
-    def concat(cls, parts: Sequence[Given]) -> Given:
+    def concat(cls, parts: Sequence[PortOutput]) -> PortOutput:
         if len(parts) == 1:
             return parts[0]
         before = np.cumsum([0, *(p.table.num_rows for p in parts)])
@@ -71,13 +73,13 @@ class Given:
             np.concatenate([p.mark_times for p in parts]),
         )
 
-    def filter(self, keep: Array) -> Given:
+    def filter(self, keep: Array) -> PortOutput:
         """Only some rows, with all punctuations."""
         before = np.concatenate(([0], np.cumsum(keep)))
-        return Given(self.table.filter(pa.array(keep)), self.times[keep], before[self.marks], self.mark_times)
+        return PortOutput(self.table.filter(pa.array(keep)), self.times[keep], before[self.marks], self.mark_times)
 
 
-def arrivals_of(given: Given, port: int, tables: Sequence[pa.Table]) -> Arrivals:
+def arrivals_of(given: PortOutput, port: int, tables: Sequence[pa.Table]) -> Arrivals:
     """Rows and punctuations of one stream as arrivals at a port; `tables`: empty ones for the other ports."""
     n, m = given.table.num_rows, len(given.marks)
     at = given.marks + np.arange(m)  # among rows and punctuations

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from panes.operators.arrivals import Given
+from panes.operators.arrivals import PortOutput
 from panes.operators.clauses import Clause
 from panes.operators.machine import Machine, NumberMachine, Port, columnar, given_rows
 from panes.operators.models import ROW_BY_ROW_FORMS, TUMBLING_FORMS, InputPort, Model, OutputPort, Parameter
@@ -113,7 +113,7 @@ class DedupeMachine(NumberMachine):
         for number in numbers:
             del self._values[number]
 
-    def given(self) -> tuple[Given, ...]:
+    def given(self) -> tuple[PortOutput, ...]:
         table = self._port.store.take(np.array([n for n, _ in self._out], np.int64)).select(self.spec.schema.names)
         marks = [n for n, _ in self._marks], [t for _, t in self._marks]
         given = given_rows(table, [t for _, t in self._out], *marks)

@@ -15,7 +15,7 @@ from panes.operators.models import InputPort, Model, OutputPort, Use
 
 
 @dataclass(frozen=True, eq=False)
-class Node:
+class Wired:
     """An operator in the graph. `inputs`: the streams that each input port reads."""
 
     name: str
@@ -31,7 +31,7 @@ class Node:
 class Wire:
     """A stream: who gives it, on which port."""
 
-    node: Node
+    node: Wired
     port: str
 
     @property
@@ -43,9 +43,9 @@ class Wire:
         return f"{self.node.name}.{self.port}" if many else self.node.name
 
 
-def source(name: str) -> Node:
+def source(name: str) -> Wired:
     """Where rows come from: a port without punctuations."""
-    return Node(name, Use(Model(name, (), (OutputPort("out"),))))
+    return Wired(name, Use(Model(name, (), (OutputPort("out"),))))
 
 
 def is_punctuated(wire: Wire) -> bool:
@@ -72,7 +72,7 @@ def missing(wire: Wire) -> tuple[str, tuple[str, ...]] | None:
     return None if behind is None else (behind[0], (*behind[1], str(wire)))
 
 
-def check_graph(nodes: Sequence[Node]) -> None:
+def check_graph(nodes: Sequence[Wired]) -> None:
     """Refuse a graph in which a port that needs punctuations does not get them, naming the path."""
     for node in nodes:
         for port in node.use.model.inputs:
@@ -80,12 +80,12 @@ def check_graph(nodes: Sequence[Node]) -> None:
                 _check_port(node, port)
 
 
-def check_node(node: Node) -> None:
+def check_node(node: Wired) -> None:
     """`check_graph` of the node and all that it reads."""
     check_graph(list(_behind(node, set())))
 
 
-def _check_port(node: Node, port: InputPort) -> None:
+def _check_port(node: Wired, port: InputPort) -> None:
     clause = node.use.windows.get(port.name)
     reason = f"its window is {clause}" if port.mode == "window bound" else "it expects them"
     where = f"{node.name}, input {port.name!r}: {reason}, so it must read one punctuated stream"
@@ -99,7 +99,7 @@ def _check_port(node: Node, port: InputPort) -> None:
         raise QueryError(f"{where}, but there are no punctuations on the path {path}: {gap[0]}")
 
 
-def _behind(node: Node, seen: set[int]) -> Iterator[Node]:
+def _behind(node: Wired, seen: set[int]) -> Iterator[Wired]:
     if id(node) in seen:
         return
     seen.add(id(node))

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from panes.operators.arrivals import NO_TIME, Arrivals, Given
+from panes.operators.arrivals import NO_TIME, Arrivals, PortOutput
 from panes.operators.clauses import Clause
 from panes.operators.join_kernel import MATCHING
 from panes.operators.machine import Machine, columnar
@@ -145,19 +145,19 @@ class JoinMachine(Machine):
         self._time = NO_TIME
         self._look_at = [_OFTEN, _OFTEN]
         self._counts = {"rows_in": 0, "rows_out": 0, "candidates": 0}
-        self._nothing = tuple(Given.of(schema.empty_table(), np.empty(0, np.int64)) for schema in self.schemas)
+        self._nothing = tuple(PortOutput.of(schema.empty_table(), np.empty(0, np.int64)) for schema in self.schemas)
 
-    def push(self, arrivals: Arrivals) -> tuple[Given, ...]:
+    def push(self, arrivals: Arrivals) -> tuple[PortOutput, ...]:
         ports = arrivals.ports
         if arrivals.marks is not None:  # a join has no use for punctuations, but time passes with them
             ports = np.where(arrivals.marks, np.int8(2), ports)
         return self._run(ports, arrivals.times, arrivals.tables)
 
-    def advance(self, time: int) -> tuple[Given, ...]:
+    def advance(self, time: int) -> tuple[PortOutput, ...]:
         nothing = tuple(side.rows.empty_table() for side in self.spec.sides)
         return self._run(np.full(1, 2, np.int8), np.full(1, time, np.int64), nothing)
 
-    def _run(self, ports: Array, times: Array, tables: tuple[pa.Table, ...]) -> tuple[Given, ...]:
+    def _run(self, ports: Array, times: Array, tables: tuple[pa.Table, ...]) -> tuple[PortOutput, ...]:
         if not len(ports):
             return self._nothing
         times = np.maximum.accumulate(np.maximum(times, self._time))
@@ -168,16 +168,16 @@ class JoinMachine(Machine):
             if self.spec.keeps_unmatched(i):
                 self.matched[i] = np.concatenate((self.matched[i], np.zeros(table.num_rows, bool)))
         parts = [self._made(*chunk, times) for chunk in self.mechanism.chunks(ports, times, tables)]
-        given = tuple(Given.concat(port) for port in zip(*(part for part, _ in parts)))
+        given = tuple(PortOutput.concat(port) for port in zip(*(part for part, _ in parts)))
         of_rows = np.concatenate([arrivals for _, arrivals in parts])
         arrived = np.flatnonzero(ports < 2)
         marks = np.cumsum(np.bincount(of_rows, minlength=len(ports)))[arrived]
-        given = (Given(given[0].table, given[0].times, marks, times[arrived]), *given[1:])
+        given = (PortOutput(given[0].table, given[0].times, marks, times[arrived]), *given[1:])
         self._counts["rows_out"] += sum(each.table.num_rows for each in given)
         self._tidy()
         return given
 
-    def _made(self, pairs: Array, evicted: Array, times: Array) -> tuple[tuple[Given, ...], Array]:
+    def _made(self, pairs: Array, evicted: Array, times: Array) -> tuple[tuple[PortOutput, ...], Array]:
         """What the ports give of candidate pairs and evicted rows; and of which arrival the rows of the first are."""
         self._counts["candidates"] += len(pairs)
         pairs = self._filtered(pairs)
@@ -213,20 +213,20 @@ class JoinMachine(Machine):
                 wanted[mine] = ~self.matched[side][evicted[mine, PLACE]]
         return evicted[wanted]
 
-    def _table(self, left: Array, right: Array, when: Array) -> Given:
+    def _table(self, left: Array, right: Array, when: Array) -> PortOutput:
         if not len(when):
             return self._nothing[0]
         rows = (store.at(places) for store, places in zip(self.stores, (left, right)))
-        return Given.of(self.spec.project(*rows), when)
+        return PortOutput.of(self.spec.project(*rows), when)
 
-    def _apart(self, alone: Array, side: int) -> Given:
+    def _apart(self, alone: Array, side: int) -> PortOutput:
         if not len(alone):
             return self._nothing[side + 1]
         alone = alone[np.lexsort((alone[:, PLACE], alone[:, WHEN], alone[:, PHASE], alone[:, ARRIVAL]))]
         rows = self.stores[side].at(alone[:, PLACE]).select(self.schemas[side + 1].names)
-        return Given.of(rows, alone[:, WHEN])
+        return PortOutput.of(rows, alone[:, WHEN])
 
-    def finish(self) -> tuple[Given, ...]:
+    def finish(self) -> tuple[PortOutput, ...]:
         left = [self.mechanism.held(side) for side in range(2)]
         evicted = np.zeros((sum(map(len, left)), 5), np.int64)
         evicted[:, WHEN] = self._time
@@ -234,7 +234,7 @@ class JoinMachine(Machine):
         evicted[:, PLACE] = np.concatenate(left)
         (matches, *ports), _ = self._made(np.empty((0, 3), np.int64), evicted, np.empty(0, np.int64))
         if n := matches.table.num_rows:
-            matches = Given(matches.table, matches.times, np.array([n]), np.array([self._time]))
+            matches = PortOutput(matches.table, matches.times, np.array([n]), np.array([self._time]))
         self._counts["rows_out"] += sum(each.table.num_rows for each in (matches, *ports))
         return (matches, *ports)
 

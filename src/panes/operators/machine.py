@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from panes.errors import QueryError
-from panes.operators.arrivals import Arrivals, Given
+from panes.operators.arrivals import Arrivals, PortOutput
 from panes.operators.clauses import Clause
 from panes.operators.row_store import RowStore
 from panes.operators.windows import Attribute, RowClock, container, keys_of
@@ -50,15 +50,15 @@ class Machine(ABC):
     schemas: tuple[pa.Schema, ...]
 
     @abstractmethod
-    def push(self, arrivals: Arrivals) -> tuple[Given, ...]:
+    def push(self, arrivals: Arrivals) -> tuple[PortOutput, ...]:
         """Rows and punctuations arrive; what each port gives."""
 
     @abstractmethod
-    def advance(self, time: int) -> tuple[Given, ...]:
+    def advance(self, time: int) -> tuple[PortOutput, ...]:
         """Time has reached this tick without a row."""
 
     @abstractmethod
-    def finish(self) -> tuple[Given, ...]:
+    def finish(self) -> tuple[PortOutput, ...]:
         """The end of the streams."""
 
     @abstractmethod
@@ -130,7 +130,7 @@ class NumberMachine(Machine):
         self._rows_in = 0
         self._rows_out = [0 for _ in self.schemas]
 
-    def push(self, arrivals: Arrivals) -> tuple[Given, ...]:
+    def push(self, arrivals: Arrivals) -> tuple[PortOutput, ...]:
         coming = [iter(zip(*self._taken(port, table))) for port, table in zip(self.ports, arrivals.tables)]
         marks = np.zeros(len(arrivals), bool) if arrivals.marks is None else arrivals.marks
         advance, row, punctuation = self.clock.reach, self.on_row, self.on_punctuation
@@ -148,16 +148,16 @@ class NumberMachine(Machine):
         self._rows_in += len(numbers)
         return numbers, [None] * len(numbers) if keys is None else keys
 
-    def advance(self, time: int) -> tuple[Given, ...]:
+    def advance(self, time: int) -> tuple[PortOutput, ...]:
         self.clock.reach(time)
         self.time_passed()
         return self._collected()
 
-    def finish(self) -> tuple[Given, ...]:
+    def finish(self) -> tuple[PortOutput, ...]:
         self.on_finish()
         return self._collected()
 
-    def _collected(self) -> tuple[Given, ...]:
+    def _collected(self) -> tuple[PortOutput, ...]:
         given = self.given()
         for i, each in enumerate(given):
             self._rows_out[i] += each.table.num_rows
@@ -186,7 +186,7 @@ class NumberMachine(Machine):
         """The end of the streams."""
 
     @abstractmethod
-    def given(self) -> tuple[Given, ...]:
+    def given(self) -> tuple[PortOutput, ...]:
         """What has come together since the last call."""
 
     @property
@@ -201,5 +201,5 @@ class NumberMachine(Machine):
         }
 
 
-def given_rows(table: pa.Table, times: Sequence[int], marks: Sequence[int], mark_times: Sequence[int]) -> Given:
-    return Given(table, np.array(times, np.int64), np.array(marks, np.int64), np.array(mark_times, np.int64))
+def given_rows(table: pa.Table, times: Sequence[int], marks: Sequence[int], mark_times: Sequence[int]) -> PortOutput:
+    return PortOutput(table, np.array(times, np.int64), np.array(marks, np.int64), np.array(mark_times, np.int64))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from panes.operators.arrivals import NO_TIME, Arrivals, Given
+from panes.operators.arrivals import NO_TIME, Arrivals, PortOutput
 from panes.operators.machine import Machine
 from panes.operators.models import InputPort, Model, OutputPort, Parameter
 from panes.state.checked import counts
@@ -40,7 +40,7 @@ class PunctuateMachine(Machine):
         self.schemas = (spec.schema,)
         self._counts = {"rows_in": 0, "rows_out": 0, "punctuations": 0}
 
-    def push(self, arrivals: Arrivals) -> tuple[Given, ...]:
+    def push(self, arrivals: Arrivals) -> tuple[PortOutput, ...]:
         (table,) = arrivals.tables
         times = arrivals.times[arrivals.rows_of(0)]
         at = np.flatnonzero(table.column(self.spec.flag).fill_null(False).to_numpy())
@@ -48,12 +48,12 @@ class PunctuateMachine(Machine):
         self._counts["rows_out"] += table.num_rows
         self._counts["punctuations"] += len(at)
         marks = at if self.spec.before else at + 1
-        return (Given(table.select(self.spec.schema.names), times, marks, times[at]),)
+        return (PortOutput(table.select(self.spec.schema.names), times, marks, times[at]),)
 
-    def advance(self, time: int) -> tuple[Given, ...]:
-        return (Given.of(self.spec.schema.empty_table(), np.empty(0, np.int64)),)
+    def advance(self, time: int) -> tuple[PortOutput, ...]:
+        return (PortOutput.of(self.spec.schema.empty_table(), np.empty(0, np.int64)),)
 
-    def finish(self) -> tuple[Given, ...]:
+    def finish(self) -> tuple[PortOutput, ...]:
         return self.advance(NO_TIME)
 
     def dump(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from panes.operators.arrivals import Given
+from panes.operators.arrivals import PortOutput
 from panes.operators.clauses import Clause
 from panes.operators.machine import Machine, NumberMachine, columnar, given_rows
 from panes.operators.models import ROW_BY_ROW_FORMS, TUMBLING_FORMS, InputPort, Model, OutputPort, Parameter
@@ -151,7 +151,7 @@ class SortMachine(NumberMachine):
         now = self.clock.tick
         self._out += [(n, now) for n in numbers]
 
-    def given(self) -> tuple[Given, ...]:
+    def given(self) -> tuple[PortOutput, ...]:
         numbers, times = [n for n, _ in self._out], [t for _, t in self._out]
         table = self._port.store.take(np.array(numbers, np.int64)).select(self.spec.schema.names)
         given = given_rows(table, times, [n for n, _ in self._marks], [t for _, t in self._marks])

@@ -29,7 +29,7 @@ import pyarrow as pa
 
 from panes.errors import DataError, QueryError, calling, raise_named
 from panes.exact import Inexact, exact_array, shown
-from panes.operators.arrivals import NO_TIME, Arrivals, Given
+from panes.operators.arrivals import NO_TIME, Arrivals, PortOutput
 from panes.operators.clauses import Clause
 from panes.operators.machine import Machine, columnar, given_rows
 from panes.operators.models import Model
@@ -186,7 +186,7 @@ class UserMachine(Machine):
     def _name(self) -> str:
         return self.operator.model.name
 
-    def push(self, arrivals: Arrivals) -> tuple[Given, ...]:
+    def push(self, arrivals: Arrivals) -> tuple[PortOutput, ...]:
         coming = [iter(table.to_pylist()) for table in arrivals.tables]
         marks = np.zeros(len(arrivals), bool) if arrivals.marks is None else arrivals.marks
         on_row, on_punctuation = self.operator.on_row, self.operator.on_punctuation
@@ -213,17 +213,17 @@ class UserMachine(Machine):
             if output.preserves == self._inputs[port]:
                 self.punctuate(output.name)
 
-    def advance(self, time: int) -> tuple[Given, ...]:
+    def advance(self, time: int) -> tuple[PortOutput, ...]:
         with calling(self, "window"):
             self.clock.reach(time)
         return self._given()
 
-    def finish(self) -> tuple[Given, ...]:
+    def finish(self) -> tuple[PortOutput, ...]:
         with calling(self, "on_finish"):
             self.operator.on_finish()
         return self._given()
 
-    def _given(self) -> tuple[Given, ...]:
+    def _given(self) -> tuple[PortOutput, ...]:
         given = []
         for i, schema in enumerate(self.schemas):
             made, marks = self._made[i], self._marks[i]

@@ -16,7 +16,7 @@ from panes.plan.names import Given, Names
 
 
 @dataclass(frozen=True)
-class Asked:
+class RelationClauses:
     """The clauses of a relation as they were given: SQL text or trees."""
 
     entries: Given | Sequence[Given] | Mapping[str, Given] = "*"

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from panes.plan.flow import inputs_text
+from panes.plan.flow import FlowExplanation, explain_flow, inputs_text
+from panes.plan.graph import Node, OperateNode, SelectNode, WindowsNode
 from panes.plan.silence import BY_ROWS, Silence
 from panes.plan.steps import Step
 from panes.slicing.operator import SliceOperator
@@ -96,6 +97,33 @@ def explain(
         tuple(map(str, steps)),
         tuple(inputs),
     )
+
+
+def explain_query(query: WindowsNode) -> Explanation:
+    """Explain a query, and what its stream is made from."""
+    plan = query.plan
+    op = SliceOperator(plan.operator_spec())
+    return explain(op, plan.steps, explain_inside(query.source), plan.stream.silence)
+
+
+def explain_stream(stream: SelectNode) -> FlowExplanation:
+    """Explain a stream without windows, and what it is made from."""
+    return explain_flow(stream.flow, str(stream.source), explain_inside(stream.source))
+
+
+def explain_inside(node: Node) -> tuple[str, ...]:
+    """The explanations of the streams, queries and operators that rows come from."""
+    match node:
+        case WindowsNode():
+            return (str(explain_query(node)),)
+        case SelectNode():
+            return (str(explain_stream(node)),)
+        case OperateNode():
+            texts = [text for each in node.inputs for text in (explain_inside(each) or (f"Stream      {each}",))]
+            inside = "\n".join(f"  {line}".rstrip() for text in texts for line in text.splitlines())
+            return (f"Operator    {node.plan.text}\n{inside}",)
+        case _:
+            return tuple(text for each in node.inputs for text in explain_inside(each))
 
 
 def _measures(window: Bound) -> str:

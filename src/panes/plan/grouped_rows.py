@@ -15,7 +15,7 @@ from panes.errors import QueryError, WrongType
 from panes.plan.aggregate_sql import aggregate_sql
 from panes.plan.compiled import column_id, prepare
 from panes.plan.expressions import Expression
-from panes.plan.tagged import GROUPS, WINDOWS, First, Layout
+from panes.plan.tagged import GROUPS, WINDOWS, FirstStatement, Layout
 from panes.plan.written import as_written
 
 
@@ -102,4 +102,4 @@ class GroupLayout(Layout):
             text = f"WITH g AS MATERIALIZED ({text}) SELECT * FROM g UNION ALL {missing}"
         self.source = f"({text}) AS {GROUPS}"
         if collected:
-            self.first, self.source = First(text, collected), GROUPS
+            self.first, self.source = FirstStatement(text, collected), GROUPS

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from panes.errors import QueryError
-from panes.plan.steps import Select
+from panes.plan.steps import SelectStep
 from panes.slicing.identity import Identity
 from panes.windows.base import Bound
 
@@ -55,7 +55,7 @@ def _called(plan: QueryPlan, column: str) -> str | None:
     if column in plan.given.names:
         return plan.shape.called(column)
     # a window that was added while running has brought it; steps let it pass, except for a select
-    return None if any(isinstance(step, Select) for step in plan.steps) else column
+    return None if any(isinstance(step, SelectStep) for step in plan.steps) else column
 
 
 def _check(what: str, role: str, lost: Iterable[str]) -> None:

@@ -17,11 +17,11 @@ from panes.errors import ExpressionError, QueryError
 from panes.plan.expressions import Scope, column_node
 from panes.plan.hints import did_you_mean
 from panes.plan.merging import most_kept
-from panes.plan.names import Given, Names, Side, inside
+from panes.plan.names import Given, JoinSide, Names, inside
 from panes.plan.query import StreamPlan
 from panes.plan.relation_query import SIDE, JoinClause
 from panes.plan.silence import merged
-from panes.plan.tagged import Joined
+from panes.plan.tagged import JoinedSide
 from panes.slicing.spec import MANUAL
 from panes.slicing.workload import order_free
 from panes.units import TimeDomain
@@ -52,7 +52,7 @@ class Tagging:
         return pa.table(columns, schema=self.schema)
 
 
-def stream_of_sides(streams: Sequence[StreamPlan], sides: Sequence[Side]) -> tuple[StreamPlan, list[Tagging]]:
+def stream_of_sides(streams: Sequence[StreamPlan], sides: Sequence[JoinSide]) -> tuple[StreamPlan, list[Tagging]]:
     """One stream of the rows of all, and how the rows of each become its rows."""
     domain, kind = common_time(streams)
     keys = _keys(streams)
@@ -158,14 +158,14 @@ def check_clauses(clauses: Sequence[JoinClause], keyed: bool) -> None:
             )
 
 
-class Joins:
+class JoinClauses:
     """Clauses to joins, once the names are known."""
 
     def __init__(self, clauses: Sequence[JoinClause], keys: Sequence[str]) -> None:
         self.clauses = tuple(clauses)
         self._keys = tuple(keys)
 
-    def __call__(self, names: Names) -> tuple[Names, tuple[Joined, ...]]:
+    def __call__(self, names: Names) -> tuple[Names, tuple[JoinedSide, ...]]:
         names = names.merging({key: column_node(key) for key in self._keys})
         joined = []
         for side, clause in enumerate(self.clauses, start=1):
@@ -174,7 +174,7 @@ class Joins:
                 names, on = self._using(names, side, clause)
             elif clause.on is not None:
                 on = self._on(names, side, clause.on)
-            joined.append(Joined(KINDS[clause.how], on))
+            joined.append(JoinedSide(KINDS[clause.how], on))
         return names, tuple(joined)
 
     def _on(self, names: Names, side: int, given: Given) -> Any:

@@ -23,8 +23,8 @@ from panes.plan.clauses import Reader
 from panes.plan.expressions import Expression, Scope, column_node
 from panes.plan.hints import did_you_mean
 from panes.plan.join import common_time
-from panes.plan.names import Given, Names, Side
-from panes.plan.operator_plan import OperatorPlan, Output, checked_use, identity_of, own_columns, stamped_output
+from panes.plan.names import Given, JoinSide, Names
+from panes.plan.operator_plan import OperatorPlan, PortStream, checked_use, identity_of, own_columns, stamped_output
 from panes.plan.operator_ports import PortPlan
 from panes.plan.query import StreamPlan
 from panes.plan.scalars import Scalars
@@ -35,7 +35,7 @@ Predicate = str | exp.Expr | Callable[[dict[str, Any], dict[str, Any]], Any]
 
 
 @dataclass(frozen=True)
-class Asked:
+class MatchClauses:
     """What is asked of a match, as it was given."""
 
     on: Predicate | None
@@ -62,11 +62,11 @@ class _Parts:
         return " and ".join((*(f"{e} (indexed)" for e in equal), *rest, *called)) or "all pairs"
 
 
-def plan_match(streams: Sequence[StreamPlan], windows: Sequence[Clause], asked: Asked) -> OperatorPlan:
+def plan_match(streams: Sequence[StreamPlan], windows: Sequence[Clause], asked: MatchClauses) -> OperatorPlan:
     parameters = {"match": asked.on, "how": asked.how, "outer": asked.outer, "ties": asked.ties}
     use = checked_use(JOIN, dict(zip(SIDES, streams)), dict(zip(SIDES, windows)), parameters)
     domain, time_type = common_time(streams)
-    sides = tuple(Side.of(stream, name) for stream, name in zip(streams, asked.names))
+    sides = tuple(JoinSide.of(stream, name) for stream, name in zip(streams, asked.names))
     names = Names(sides, pa.schema([]))
     parts = _parts(names, asked)
     names = _merged(names, streams, asked)
@@ -100,7 +100,7 @@ def plan_match(streams: Sequence[StreamPlan], windows: Sequence[Clause], asked: 
     )
 
 
-def _parts(names: Names, asked: Asked) -> _Parts:
+def _parts(names: Names, asked: MatchClauses) -> _Parts:
     equal: list[tuple[Expression, Expression]] = []
     rest: list[exp.Expr] = []
     for name in asked.using:
@@ -193,7 +193,7 @@ def _check_condition(names: Names, condition: Expression) -> None:
         raise QueryError(f"match: on={text!r} must be a condition, true or false for each pair; it is {kind}")
 
 
-def _merged(names: Names, streams: Sequence[StreamPlan], asked: Asked) -> Names:
+def _merged(names: Names, streams: Sequence[StreamPlan], asked: MatchClauses) -> Names:
     """Columns that are equal in both sides are one column: keys of the same name, and those of `using`."""
     keys = streams[0].keys if streams[0].keys == streams[1].keys else ()
     merged: dict[str, exp.Expr] = {}
@@ -204,7 +204,7 @@ def _merged(names: Names, streams: Sequence[StreamPlan], asked: Asked) -> Names:
     return names.merging(merged)
 
 
-def _entries(names: Names, asked: Asked) -> dict[str, Expression]:
+def _entries(names: Names, asked: MatchClauses) -> dict[str, Expression]:
     entries = Reader(names).entries(asked.entries)
     return {e.name: names.scope.resolve(e.tree.copy(), e.text) for e in entries}
 
@@ -255,7 +255,7 @@ def _side(
     )
 
 
-def _alone(stream: StreamPlan, port: PortPlan) -> Output:
+def _alone(stream: StreamPlan, port: PortPlan) -> PortStream:
     """The stream of rows of one side that found no partner, with the names they came with."""
     own = own_columns(stream, stamped=True)
     types = Scalars(stream.scope, own).types

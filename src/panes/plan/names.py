@@ -29,7 +29,7 @@ Given = str | exp.Expr
 
 
 @dataclass(frozen=True)
-class Side:
+class JoinSide:
     """The columns of one side that can be named, and those that `*` stands for; `alias` None: it has no name."""
 
     alias: str | None
@@ -37,7 +37,7 @@ class Side:
     shown: tuple[str, ...]
 
     @classmethod
-    def of(cls, stream: StreamPlan, alias: str | None) -> Side:
+    def of(cls, stream: StreamPlan, alias: str | None) -> JoinSide:
         names = stream.scope.names
         types = Scalars(stream.scope, {name: stream.scope.named(name) for name in names}).types
         return cls(alias, pa.schema([pa.field(name, types[name]) for name in names]), stream.columns)
@@ -57,7 +57,7 @@ def inside(alias: str | None, name: str) -> str:
 class Names:
     """What names mean. `merged`: columns that several sides share (USING, keys), as one."""
 
-    sides: tuple[Side, ...]
+    sides: tuple[JoinSide, ...]
     windows: pa.Schema
     merged: Mapping[str, exp.Expr] = field(default_factory=dict)
 

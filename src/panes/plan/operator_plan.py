@@ -37,7 +37,7 @@ _WHEN = "panes.when"
 
 
 @dataclass(frozen=True)
-class Output:
+class PortStream:
     """A stream that an operator gives: its rows, and the time and key that it has as a stream.
 
     `stamped`: whether the rows get a column that says when they were given.
@@ -55,7 +55,7 @@ class OperatorPlan:
     use: Use
     ports: tuple[PortPlan, ...]
     start: Callable[[str], Machine]  # by mechanism, see `panes.operators.machine`
-    outputs: tuple[Output, ...]
+    outputs: tuple[PortStream, ...]
     text: str
     identity: Mapping[str, Any]
     #: the port whose rows come first among those of the same time; None: in the order of the ports
@@ -203,12 +203,12 @@ def own_columns(stream: StreamPlan, *, stamped: bool = False) -> dict[str, Expre
     return {name: stream.scope.named(name) for name in names if not (hidden and name == RESULT_TIME)}
 
 
-def own_output(schema: pa.Schema, stream: StreamPlan, *, in_order: bool = False) -> Output:
+def own_output(schema: pa.Schema, stream: StreamPlan, *, in_order: bool = False) -> PortStream:
     """Rows of the stream itself, with its time and keys."""
     # rows that wait to be sorted come later than the clock would let them
     silence = BY_ROWS if in_order else inherited(stream.silence)
     plan = replace(stream, scope=Scope(schema), where=(), shown=stream.columns, silence=silence)
-    return Output(schema, replace(plan, watermark=None) if in_order else plan, stamped=False)
+    return PortStream(schema, replace(plan, watermark=None) if in_order else plan, stamped=False)
 
 
 def stamped_output(
@@ -218,7 +218,7 @@ def stamped_output(
     keys: Sequence[str],
     shown: Sequence[str] | None = None,
     domain: TimeDomain | None = None,
-) -> Output:
+) -> PortStream:
     """Rows in the order in which they are given, with the time at which they are."""
     if RESULT_TIME in rows.names:
         raise QueryError(f"{RESULT_TIME!r} is the time at which results are given; choose another name for the column")
@@ -226,7 +226,7 @@ def stamped_output(
     schema = pa.schema([*rows, pa.field(RESULT_TIME, ports[0].time_type)])
     plan = plan_stream(schema, RESULT_TIME, tuple(keys), None, None, domain.unit if domain.integer else None)
     silence = followed(merged(port.stream.silence for port in ports))
-    return Output(rows, replace(plan, shown=tuple(rows.names if shown is None else shown), silence=silence))
+    return PortStream(rows, replace(plan, shown=tuple(rows.names if shown is None else shown), silence=silence))
 
 
 def identity_of(use: Use, streams: Sequence[StreamPlan], computed: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from panes.aggregates.columns import column_from_arrow
-from panes.operators.arrivals import Given
+from panes.operators.arrivals import PortOutput
 from panes.plan.batches import conform
 from panes.plan.expressions import Expression
 from panes.plan.query import StreamPlan
@@ -60,7 +60,7 @@ class PortPlan:
 
     def read(
         self, data: Any, marks: np.ndarray = _NO_MARKS, mark_times: np.ndarray = _NO_MARKS
-    ) -> tuple[Given, pa.Table | None]:
+    ) -> tuple[PortOutput, pa.Table | None]:
         """Rows of a batch; and those left out because they have no time, in the columns of the stream, if any."""
         table, marks = chosen(self.stream, data, marks)
         columns = self.scalars.evaluate(table)
@@ -69,8 +69,8 @@ class PortPlan:
             times = times.cast(self.time_type)
         rows = pa.table([columns[name] for name in self.rows.names], schema=self.rows)
         if not times.null_count:
-            return Given(rows, column_from_arrow(times).values, marks, mark_times), None
+            return PortOutput(rows, column_from_arrow(times).values, marks, mark_times), None
         missing = times.is_null()
         known = ~missing.to_numpy()
-        given = Given(rows, column_from_arrow(times).values, marks, mark_times)
+        given = PortOutput(rows, column_from_arrow(times).values, marks, mark_times)
         return given.filter(known), table.filter(missing)

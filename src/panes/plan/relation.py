@@ -17,7 +17,7 @@ from panes.plan.steps import Shape, Step
 from panes.plan.tagged import Statement, Tables
 
 if TYPE_CHECKING:
-    from panes.plan.relation_query import Said
+    from panes.plan.relation_query import WrittenRelation
 
 Array = np.ndarray
 #: The column of results that holds the rows of the window, until the relation takes its place.
@@ -35,7 +35,7 @@ class WindowRelation(Step):
     sides: tuple[tuple[str, ...], ...]  # columns of the rows, side by side; several sides: after the side's number
     statement: Statement
     outputs: tuple[str, ...]  # names of what the statement gives; those that the result has anyway are left out
-    said: Said = field(compare=False, repr=False)  # what it was made from
+    said: WrittenRelation = field(compare=False, repr=False)  # what it was made from
     withdraws: ClassVar[bool] = True
 
     @cached_property

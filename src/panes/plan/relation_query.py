@@ -15,15 +15,15 @@ from sqlglot import exp
 from panes.aggregates.rows import CollectRows
 from panes.errors import QueryError, WrongType
 from panes.plan.aggregation import check_filter
-from panes.plan.clauses import Asked, Entry, Reader, Tree, several
+from panes.plan.clauses import Entry, Reader, RelationClauses, Tree, several
 from panes.plan.expressions import Expression, Scope, text_of
 from panes.plan.grouped import GroupCompiler, has_aggregate
 from panes.plan.grouped_rows import GroupLayout
-from panes.plan.names import Given, Names, Side, of_row
+from panes.plan.names import Given, JoinSide, Names, of_row
 from panes.plan.query import QueryPlan, StreamPlan, plan_query
 from panes.plan.relation import ROWS, WindowRelation
 from panes.plan.steps import RESERVED
-from panes.plan.tagged import Joined, Layout, Statement
+from panes.plan.tagged import JoinedSide, Layout, Statement
 from panes.plan.trees import bare, copied
 from panes.plan.written import as_written
 from panes.windows.base import Window
@@ -49,13 +49,13 @@ class JoinClause:
         return f"{self.how} join on {self.on if isinstance(self.on, str) else text_of(self.on)}"
 
 
-class Joins(Protocol):
+class JoinRule(Protocol):
     """How the sides of a relation are joined."""
 
     @property
     def clauses(self) -> tuple[JoinClause, ...]: ...
 
-    def __call__(self, names: Names) -> tuple[Names, tuple[Joined, ...]]:
+    def __call__(self, names: Names) -> tuple[Names, tuple[JoinedSide, ...]]:
         """Names with the merged columns of joins, and how each side after the first is joined."""
 
 
@@ -64,15 +64,15 @@ class _Alone:
 
     clauses: tuple[JoinClause, ...] = ()
 
-    def __call__(self, names: Names) -> tuple[Names, tuple[Joined, ...]]:
+    def __call__(self, names: Names) -> tuple[Names, tuple[JoinedSide, ...]]:
         return names, ()
 
 
 @dataclass(frozen=True)
-class Said:
+class WrittenRelation:
     """What a relation was made from: the clauses as they were given, what names mean in them, and the joins."""
 
-    asked: Asked
+    asked: RelationClauses
     names: Names
     clauses: tuple[JoinClause, ...]
     text: str
@@ -82,10 +82,10 @@ class Said:
 
 
 def plan_relation(
-    stream: StreamPlan, windows: Mapping[str, Window], asked: Asked, *, alias: str | None, emit_empty: bool
+    stream: StreamPlan, windows: Mapping[str, Window], asked: RelationClauses, *, alias: str | None, emit_empty: bool
 ) -> QueryPlan:
     """The rows of each window of a stream as a relation."""
-    side = Side.of(stream, alias)
+    side = JoinSide.of(stream, alias)
     alike = {of_row(name): stream.scope.named(name) for name in side.schema.names if name in RESERVED}
     if alike:
         scope = stream.scope
@@ -97,9 +97,9 @@ def plan_relation(
 def plan_sides(
     stream: StreamPlan,
     windows: Mapping[str, Window],
-    asked: Asked,
-    sides: tuple[Side, ...],
-    joins: Joins,
+    asked: RelationClauses,
+    sides: tuple[JoinSide, ...],
+    joins: JoinRule,
     *,
     emit_empty: bool,
 ) -> QueryPlan:
@@ -121,14 +121,14 @@ def plan_sides(
     fields = tuple(pa.schema([schema.field(n) for n in side]) for side in columns)
     layout = Layout(fields, names.window_schema, joined)
     statement, outputs = resolved.compile(layout, every_window=emit_empty)
-    said = Said(asked, names, joins.clauses, f"{told}{asked}")
+    said = WrittenRelation(asked, names, joins.clauses, f"{told}{asked}")
     return plan.then(WindowRelation(plan.given, tuple(columns), statement, outputs, said))
 
 
 class _Resolved:
     """Clauses with every name known; `compile` makes statements of them once it is known what is collected."""
 
-    def __init__(self, names: Names, asked: Asked, joins: tuple[Joined, ...]) -> None:
+    def __init__(self, names: Names, asked: RelationClauses, joins: tuple[JoinedSide, ...]) -> None:
         reader = Reader(names)
         self._names = names
         self._asked = asked

@@ -123,13 +123,13 @@ def apply_steps(steps: Sequence[Step], table: pa.Table) -> pa.Table:
 
 
 @dataclass(frozen=True)
-class Select(Step):
+class SelectStep(Step):
     """Columns of the result, in order, each an expression over the columns before."""
 
     scalars: Scalars
 
     @classmethod
-    def of(cls, before: Shape, columns: Sequence[str], expressions: Mapping[str, str]) -> Select:
+    def of(cls, before: Shape, columns: Sequence[str], expressions: Mapping[str, str]) -> SelectStep:
         if not columns and not expressions:
             raise QueryError("select() needs at least one column")
         check_no_columns("select", columns)
@@ -158,7 +158,7 @@ class Select(Step):
 
     def passing(self, before: Shape, column: str) -> Step:
         scope = Scope(before.schema)
-        return Select(before, Scalars(scope, {**self.scalars.wanted, column: scope.named(column)}))
+        return SelectStep(before, Scalars(scope, {**self.scalars.wanted, column: scope.named(column)}))
 
     def origin(self, column: str) -> str | None:
         read = self.scalars.wanted.get(column)
@@ -237,7 +237,7 @@ class Having(Step):
 
 
 @dataclass(frozen=True)
-class Order(Step):
+class OrderStep(Step):
     """Results that are due at the same time, ordered; those due earlier stay before them."""
 
     keys: tuple[tuple[Expression, str], ...]  # with ASC or DESC, NULLS FIRST or LAST
@@ -245,7 +245,7 @@ class Order(Step):
     together: ClassVar[bool] = True
 
     @classmethod
-    def of(cls, before: Shape, texts: Sequence[str]) -> Order:
+    def of(cls, before: Shape, texts: Sequence[str]) -> OrderStep:
         if not texts:
             raise QueryError("order_by() needs at least one column, for instance 'total DESC'")
         if "window_end" not in before.naming:

@@ -47,7 +47,7 @@ class Chunk:
 
 
 @dataclass(frozen=True)
-class Joined:
+class JoinedSide:
     """How a side meets those before it: INNER, LEFT, RIGHT or FULL; `on` None: every pair of a window."""
 
     how: str
@@ -55,7 +55,7 @@ class Joined:
 
 
 @dataclass(frozen=True)
-class First:
+class FirstStatement:
     """A statement that makes the table `GROUPS`, and what some of its columns are turned into."""
 
     sql: str
@@ -73,9 +73,9 @@ class Layout:
     #: what aggregates are computed on the way, for messages
     described: tuple[str, ...] = ()
     #: what makes the rows, if that takes a statement of its own
-    first: First | None = None
+    first: FirstStatement | None = None
 
-    def __init__(self, sides: Sequence[pa.Schema], windows: pa.Schema, joins: Sequence[Joined] = ()) -> None:
+    def __init__(self, sides: Sequence[pa.Schema], windows: pa.Schema, joins: Sequence[JoinedSide] = ()) -> None:
         self.sides = tuple(sides)
         self.windows = windows
         self.joins = tuple(joins)

@@ -47,9 +47,9 @@ class MicroBatches:
         partitions: int = 1,
         folder: str | Path | None = None,
     ) -> None:
+        from panes.connectors.spark_types import storable_schema
         from panes.runners.spark.sources.folders import folder_for
         from panes.runners.spark.sources.micro_batches import read_micro_batches
-        from panes.runners.spark.spark_types import storable_schema
 
         given = list(tables)
         if schema is None and not given:

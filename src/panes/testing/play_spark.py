@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from panes.api.stream import Query
 from panes.errors import QueryError
-from panes.query import Query
 from panes.testing.micro_batches import MicroBatches
 from panes.testing.transcript import Ledger, Step, Transcript
 

@@ -15,11 +15,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from panes.api.stream import Query, stream
 from panes.errors import QueryError
 from panes.plan.batches import conform
 from panes.plan.hints import did_you_mean
-from panes.query import Query
-from panes.stream import stream
 from panes.testing.builder import build_aggregate, build_window
 
 _STREAM = ("schema", "time", "key", "watermark", "lateness", "time_unit", "where")

@@ -1,7 +1,7 @@
 """How a run hears that nothing comes: sources that may keep it waiting are read in threads, and the clock is asked.
 
 A run that goes by a clock has one `Ear`. Each source at its edge is read ahead in a thread of its own, and each item is
-noted with the moments at which it was asked for and came. What streams give is then items and `Beat`s, which say what
+noted with the moments at which it was asked for and came. What a source gives is then items and beats, which say what
 the clock said: before an item, and when there is none. Nothing in between waits. Whoever knows of a moment at which
 something is due tells the ear (`wake_at`), and the run alone waits, for an item or the first such moment. What a run
 gives depends on those notes alone, not on which thread was faster.
@@ -17,23 +17,12 @@ from typing import Any, NamedTuple, TypeVar
 from panes.clock import Clock, wall_clock
 from panes.errors import QueryError
 from panes.plan.silence import Silence
+from panes.runtime.quiet import Beat
 
 Item = TypeVar("Item")
 #: Items of a source that are read ahead.
 _AHEAD = 16
 _END = object()
-
-
-class Beat(NamedTuple):
-    """What the clock said: the time, and since when nothing has come. `waits`: there is nothing to read now.
-
-    `reached`: the tick that the clock has moved windows inside to; what they give from here on is not before it.
-    """
-
-    now: int
-    since: int
-    waits: bool
-    reached: int | None = None
 
 
 class _Came(NamedTuple):
@@ -133,38 +122,3 @@ def ear_for(silences: Iterable[Silence], *, always: bool = False) -> Ear | None:
     if len(clocks) > 1:
         raise QueryError("streams of one run go by one clock: give the same clock= to all of them, or none")
     return Ear(clocks[0] if clocks else wall_clock())
-
-
-class Quiet:
-    """How long a stream has been silent, as whoever reads it sees it."""
-
-    def __init__(self) -> None:
-        #: when the silence began
-        self.since = 0
-        self._now = self._last = -(2**63)
-
-    def hear(self, beat: Beat) -> int:
-        """How long the silence has lasted, in microseconds."""
-        self._now = beat.now
-        self.since = max(self._last, beat.since)
-        return beat.now - self.since
-
-    def row(self) -> None:
-        """Something came, when the beat before it said."""
-        self._last = self._now
-
-
-def until_silent(items: Iterator[Any], timeout: int | None, ear: Ear | None) -> Iterator[Any]:
-    """Items and beats, up to the moment at which nothing has come for so long."""
-    if timeout is None or ear is None:
-        yield from items
-        return
-    quiet = Quiet()
-    for item in items:
-        if not isinstance(item, Beat):
-            quiet.row()
-        elif quiet.hear(item) >= timeout:
-            return
-        elif item.waits:
-            ear.wake_at(quiet.since + timeout)
-        yield item

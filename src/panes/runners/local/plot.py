@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from panes.errors import QueryError
 from panes.plan.query import QueryPlan
-from panes.plan.steps import Having, Select, Step
+from panes.plan.steps import Having, SelectStep, Step
 from panes.runners.local.trace import Trace
 
 
@@ -30,7 +30,7 @@ def check_plot(path: str | os.PathLike[str] | None) -> str:
 
 def steps_drawn(plan: QueryPlan) -> tuple[Step, ...]:
     """The steps after which results still have all that is drawn: those before the first `select`."""
-    return tuple(takewhile(lambda step: not isinstance(step, Select), plan.steps))
+    return tuple(takewhile(lambda step: not isinstance(step, SelectStep), plan.steps))
 
 
 def steps_said(plan: QueryPlan) -> list[str]:

@@ -16,12 +16,12 @@ import numpy as np
 import pyarrow as pa
 
 from panes.errors import OperatorClosed, QueryError, SnapshotMismatch
-from panes.operators.arrivals import NO_TIME, Arrivals, Given, arrivals_of
+from panes.operators.arrivals import NO_TIME, Arrivals, PortOutput, arrivals_of
 from panes.operators.machine import Machine, packed
 from panes.plan.flow import Flow
 from panes.plan.operator_plan import OperatorPlan
-from panes.runners.local.operated import passed_on, stamped
 from panes.runners.local.past import Past
+from panes.runtime.arrivals import passed_on, stamped
 from panes.slicing.ledger import Newest
 from panes.slicing.results import Result
 from panes.state.checked import MANY, columns_of, demand, fact, reading, value, whole
@@ -197,7 +197,7 @@ class PushOperator:
         times = np.maximum.accumulate(np.maximum(found.times, max(self._tops)))
         return Arrivals(found.ports, times, found.tables, found.marks)
 
-    def _given(self, given: tuple[Given, ...]) -> OperatorResult:
+    def _given(self, given: tuple[PortOutput, ...]) -> OperatorResult:
         mine = passed_on(self._flow, stamped(self._plan, self._port, given[self._port]))
         names = [each.name for each in self._plan.use.model.outputs]
         others = {

@@ -1,62 +1,41 @@
-"""Drives an operator over a source in this process.
+"""Runs over data in this process: of a query, and of a stream without windows.
 
-In: a plan and a source. Out: results as they become due, then what was late and what it cost.
+In: a node of the logical graph. Out: what it gives as it becomes due, then what was late and what it cost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 
-from panes.errors import QueryError
 from panes.plan.batches import RowRefused
+from panes.plan.graph import SelectNode, WindowsNode
 from panes.plan.query import QueryPlan
-from panes.runners.local.by_clock import ByClock, EarlyByClock, hand_out, moved
-from panes.runners.local.listening import Beat, until_silent
 from panes.runners.local.progress import ProgressBar
-from panes.runners.local.rejects import Rejects
-from panes.runners.local.source import Source
+from panes.runners.local.reading import ReadOptions, arrivals, batches, check_unread
 from panes.runners.local.trace import Trace
-from panes.slicing.operator import SliceOperator
+from panes.runtime.operators import make_operator
+from panes.runtime.quiet import Beat, ByClock, EarlyByClock, Timeout, moved
+from panes.runtime.rejects import Rejects
 from panes.slicing.results import Result
 from panes.slicing.spec import MANUAL
-
-
-def make_operator(
-    plan: QueryPlan,
-    *,
-    restore: bytes | Sequence[bytes] | None = None,
-    store: str = "auto",
-    trusted: bool = False,
-    keep_late: int | None = None,
-) -> SliceOperator:
-    """An operator for the plan, empty or as it was when a snapshot (or its parts by key group) was taken.
-
-    `keep_late`: how many rows that no result uses are held; None: all, for whoever takes them after each batch.
-    """
-    if plan.early is not None and plan.early.by_batch:
-        raise QueryError(
-            "early('batch'): micro-batches are Spark's, and this run has none; say how often, as in early('10 s')"
-        )
-    operator = SliceOperator(plan.operator_spec(store=store, keep_late=keep_late))
-    return operator if restore is None else operator.restore(restore, trusted=trusted)
 
 
 class Run:
     """One run of a query over its data."""
 
-    def __init__(self, plan: QueryPlan, source: Source, *, progress: bool | None = None, trace: bool = False) -> None:
-        self.plan = plan
+    def __init__(self, query: WindowsNode, *, progress: bool | None = None, trace: bool = False) -> None:
+        check_unread(query)
+        plan = self.plan = query.plan
         self.operator = make_operator(plan, keep_late=plan.stream.keep_late)
         self.rejects = Rejects(plan.stream.keep_late)
         self.finished = False
-        self.repeatable = source.repeatable
+        self.repeatable = query.repeatable
         self.trace = Trace(_bound(plan), _drawn_columns(plan)) if trace else None
-        self._source = source
-        self._arrivals = source.arrivals(self.rejects)
-        self._bar = ProgressBar(source.rows, progress)
+        self._source = query.source
+        self._bar = ProgressBar(query.source.rows, progress)
         self.rows_read = 0
         self._results = 0
         self.given: pa.Table | None = None
@@ -65,13 +44,17 @@ class Run:
         """Results as they become due; the run goes on as far as they are asked for."""
         stream = self.plan.stream
         every = None if self.plan.early is None else self.plan.early.clock
-        ear = hand_out(self._source, stream, promptly=promptly, always=every is not None)
+        reading = ReadOptions.of(self._source, stream, self.rejects, promptly=promptly, always=every is not None)
+        ear = reading.ear
         clock = None if ear is None else ByClock(stream.silence, stream.domain, ear)
         early = None if ear is None or every is None else EarlyByClock(every, ear)
+        timeout = Timeout(stream.silence.timeout, ear)
         try:
-            for given in until_silent(self._arrivals, stream.silence.timeout, ear):
+            for given in arrivals(self._source, reading):
                 if clock is not None and ear is not None:
                     if isinstance(given, Beat):
+                        if timeout.hear(given):
+                            break
                         by_clock, _ = moved(clock, given, self.operator)
                         if by_clock is not None:
                             yield self._count(by_clock, 0)
@@ -81,6 +64,7 @@ class Run:
                             ear.wait()
                         continue
                     clock.row()
+                    timeout.row()
                 result = self._push(given)
                 if self.trace is not None and isinstance(given, pa.Table):
                     self.trace.see(given, self.plan.stream.time)
@@ -149,6 +133,74 @@ class Run:
         reached = self.operator.watermark
         shown = "-" if abs(reached) > 2**62 else str(self.plan.stream.domain.shown(reached))
         return f"watermark {shown}, {self._results:,} results, {self.unused:,} late"
+
+
+class FlowRun:
+    """One run of a stream over its data."""
+
+    def __init__(self, stream: SelectNode, *, progress: bool | None = None) -> None:
+        check_unread(stream)
+        self.flow = stream.flow
+        self.rejects = Rejects()
+        self._source = stream.source
+        self._bar = ProgressBar(stream.source.rows, progress)
+        self.rows_read = 0
+        self._given = 0
+
+    def tables(self) -> Iterator[pa.Table]:
+        """What the stream shows, batch by batch; the run goes on as far as it is asked for."""
+        return self._tables(promptly=False)
+
+    def _tables(self, *, promptly: bool) -> Iterator[pa.Table]:
+        reading = ReadOptions.of(self._source, self.flow.stream, self.rejects, promptly=promptly)
+        ear = reading.ear
+        timeout = Timeout(self.flow.stream.silence.timeout, ear)
+        try:
+            for batch in batches(self._source, reading):
+                if isinstance(batch, Beat):
+                    if timeout.hear(batch):
+                        break
+                    if ear is not None and batch.waits:
+                        ear.wait()
+                    continue
+                timeout.row()
+                table = self.flow.apply(batch)
+                self.rows_read += len(batch)
+                self._given += table.num_rows
+                self._bar.update(self.rows_read, self.facts)
+                if table.num_rows:
+                    yield table
+        finally:
+            if ear is not None:
+                ear.close()
+            self._bar.close(self.rows_read, self.facts)
+
+    def table(self) -> pa.Table:
+        """Run to the end; all rows as one table."""
+        return pa.concat_tables([self.flow.schema.empty_table(), *self.tables()]).combine_chunks()
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Run as far as rows are asked for; each as a dict."""
+        for table in self._tables(promptly=True):
+            yield from table.to_pylist()
+
+    def late(self) -> pa.Table:
+        """Lines that could not be read, and rows that queries inside have left out, with their reasons."""
+        return self.rejects.table(self.flow.schema)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that the stream shows."""
+        return self.flow.schema
+
+    @property
+    def unused(self) -> int:
+        """How many lines and rows there were that `late` has the newest of."""
+        return self.rejects.count
+
+    def facts(self) -> str:
+        """Rows given and rejected, for the progress bar."""
+        return f"{self._given:,} rows given, {self.rejects.count:,} rejected"
 
 
 def _bound(plan: QueryPlan) -> int | None:

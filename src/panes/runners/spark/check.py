@@ -15,9 +15,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from panes.errors import QueryError
+from panes.plan.graph import Node
 from panes.plan.query import StreamPlan
 from panes.plan.silence import span
-from panes.runners.local.source import Source
 from panes.runners.spark.session import CHANGELOG, ROCKSDB, SHUFFLE_PARTITIONS, STATE_STORE
 
 if TYPE_CHECKING:
@@ -126,9 +126,9 @@ def _import_problem(python: str) -> str | None:
     return None
 
 
-def check_silence(stream: StreamPlan, source: Source, *, alone: bool = False) -> None:
+def check_silence(stream: StreamPlan, node: Node, *, alone: bool = False) -> None:
     """Refuse what a streaming frame can't do when no rows come. `alone`: one stream, whose windows nobody reads on."""
-    for silence in (stream.silence, *source.silences):
+    for silence in (stream.silence, *node.silences):
         if silence.timeout is not None:
             raise QueryError(
                 f"timeout={span(silence.timeout)!r}: a streaming query ends when it is stopped, and not because its "

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from sqlglot import exp
 
+from panes.connectors.spark_types import INSTANT, spark_type, storable
 from panes.errors import QueryError
 from panes.plan.expressions import Expression, Scope
 from panes.plan.scalars import Scalars
-from panes.runners.spark.spark_types import INSTANT, spark_type, storable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from panes.connectors.spark_types import INSTANT
 from panes.errors import QueryError
 from panes.plan.query import StreamPlan
-from panes.runners.spark.spark_types import INSTANT
 from panes.slicing.spec import MANUAL
 from panes.windows.base import ALWAYS
 

@@ -13,7 +13,7 @@ from panes.runners.spark.event_time import EventTime
 from panes.runners.spark.row_columns import session_problems
 from panes.runners.spark.runner import STRATEGIES, choose
 from panes.runners.spark.session import SHUFFLE_PARTITIONS
-from panes.runners.spark.strategies.card import Job, Strategy
+from panes.runners.spark.strategies.card import Strategy, StrategyJob
 from panes.runners.spark.strategies.key_groups import stream_groups
 
 
@@ -65,21 +65,21 @@ class SparkExplanation(Explanation):
         return str(self)
 
 
-def explain(embedded: Explanation, job: Job, *, over_operators: bool = False) -> SparkExplanation:
-    """What is known of a query, and how Spark would run it; `over_operators`: on a stream that operators give."""
+def explain(embedded: Explanation, job: StrategyJob, *, in_one_step: bool = False) -> SparkExplanation:
+    """What is known of a query, and how Spark would run it; `in_one_step`: with all that its stream is made of."""
     refusals = [s.refuses(job) for s in STRATEGIES]
     choices = tuple(Choice(s, math.inf if r else s.cost(job), r) for s, r in zip(STRATEGIES, refusals))
     return SparkExplanation(
         **{f.name: getattr(embedded, f.name) for f in fields(Explanation)},
         choices=choices,
         chosen=_chosen(job, choices),
-        key_groups=_key_groups(job, over_operators),
+        key_groups=_key_groups(job, in_one_step),
         watermark=_watermark(job),
         settings=_settings(job),
     )
 
 
-def _chosen(job: Job, choices: tuple[Choice, ...]) -> str:
+def _chosen(job: StrategyJob, choices: tuple[Choice, ...]) -> str:
     name = choose(job).name
     able = [c for c in choices if c.refusal is None]
     if len(able) == 1:
@@ -87,18 +87,18 @@ def _chosen(job: Job, choices: tuple[Choice, ...]) -> str:
     return f"{name}, the cheapest of the {len(able)} that can run this query"
 
 
-def _key_groups(job: Job, over_operators: bool) -> str:
+def _key_groups(job: StrategyJob, in_one_step: bool) -> str:
     partitions = job.frame.sparkSession.conf.get(SHUFFLE_PARTITIONS, "200")
     kept = "fixed for the life of a checkpoint" if job.streaming else "a static frame keeps no state"
-    if over_operators:
-        return f"1 for key_groups, with the operators whose results windows are over; {kept}"
+    if in_one_step:
+        return f"1 for key_groups, with the operators or windows whose results these windows are over; {kept}"
     groups = stream_groups(job.plan, job.key_groups)
     if groups < job.key_groups:
         kept = f"central policies look at the rows of all keys; {kept}"
     return f"{groups} for key_groups, over {partitions} shuffle partitions; {kept}"
 
 
-def _watermark(job: Job) -> str:
+def _watermark(job: StrategyJob) -> str:
     if not job.streaming:
         return "a static frame has none: no row is late, and the end of the data makes all windows due"
     try:
@@ -113,7 +113,7 @@ def _watermark(job: Job) -> str:
     )
 
 
-def _settings(job: Job) -> tuple[str, ...]:
+def _settings(job: StrategyJob) -> tuple[str, ...]:
     """Settings of the session that should change, each with the reason."""
     said = [f"{problem}; the native strategies are refused" for problem in session_problems(job.frame.sparkSession)]
     if job.streaming:

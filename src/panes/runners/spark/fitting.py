@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from panes.connectors.lines import LineFormat
+from panes.connectors.spark_types import arrow_schema, spark_schema, spark_type, storable, storable_schema
 from panes.plan.batches import conform
-from panes.runners.local.lines import LineFormat
-from panes.runners.local.rejects import Rejects
 from panes.runners.spark.flows import stored
 from panes.runners.spark.frame_columns import Numbered, mapped
-from panes.runners.spark.settling import settle
-from panes.runners.spark.spark_types import arrow_schema, spark_schema, spark_type, storable, storable_schema
+from panes.runners.spark.workers import tune_worker
+from panes.runtime.rejects import Rejects
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,7 +50,7 @@ class Conforming:
     schema: pa.Schema
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
+        tune_worker()
         for batch in batches:
             table = conform(pa.Table.from_batches([batch]), self.schema)
             yield from stored(table, storable_schema(self.schema)).to_batches()
@@ -61,11 +61,11 @@ def parse_lines(frame: DataFrame, form: LineFormat, schema: pa.Schema, header: b
 
     Lines that can't be read are left out.
     """
-    return mapped(frame, frame.columns, Lines(form, schema, header), spark_schema(storable_schema(schema)))
+    return mapped(frame, frame.columns, LineMapper(form, schema, header), spark_schema(storable_schema(schema)))
 
 
 @dataclass(frozen=True)
-class Lines:
+class LineMapper:
     """Batches of lines to rows."""
 
     form: LineFormat
@@ -73,7 +73,7 @@ class Lines:
     header: bool
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
+        tune_worker()
         for batch in batches:
             lines = batch.column(0)
             records = [line.encode() for line in self._rows(lines).to_pylist() if line.strip()]

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from panes.connectors.spark_types import arrow_schema, spark_schema, spark_type, storable, storable_schema
 from panes.plan.flow import Flow
 from panes.plan.steps import Step, apply_steps
 from panes.runners.spark.columns import NoColumn
 from panes.runners.spark.frame_columns import mapped
 from panes.runners.spark.packing import filled, read
 from panes.runners.spark.row_columns import RowColumns, made
-from panes.runners.spark.settling import settle
-from panes.runners.spark.spark_types import arrow_schema, spark_schema, spark_type, storable, storable_schema
+from panes.runners.spark.workers import tune_worker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -68,7 +68,7 @@ class FlowMapper:
         self.schema = storable_schema(flow.schema)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
+        tune_worker()
         for batch in batches:
             rows = read(self._flow.stream, pa.Table.from_batches([batch]))
             yield from stored(self._flow.project(rows), self.schema).to_batches()
@@ -114,7 +114,7 @@ class ResultMapper:
         return pa.schema([*self.made, *self.late])
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
+        tune_worker()
         for part in [list(batches)] if self.together else ([batch] for batch in batches):
             if part:
                 yield from self._applied(pa.Table.from_batches(part)).to_batches()

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from panes.runners.spark.spark_types import large, storable
-from panes.runners.spark.worker_errors import errors_first
+from panes.connectors.spark_types import large, storable
+from panes.runners.spark.workers import errors_first
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -7,22 +7,37 @@ on how a stream was cut into micro-batches. A row behind the watermark is late, 
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from panes.operators.arrivals import NO_TIME
-from panes.runners.local.rejects import Rejects
-from panes.runners.spark.graph_nodes import ENDED, every_node, under
-from panes.runners.spark.graph_query import GraphQuery, Rows
 from panes.runners.spark.packing import filled
+from panes.runtime.graph import start
+from panes.runtime.nodes import ENDED, Beat, Inlet, every_node, under
+from panes.runtime.rejects import Rejects
 from panes.slicing.ledger import NULL_TIME, TOO_LATE
 from panes.slicing.results import Result
 from panes.state.checked import demand, fact, reading, value, whole
 from panes.state.pickles import trusting
 from panes.state.snapshot import pack, unpack
 from panes.windows.base import ALWAYS, NEVER
+
+if TYPE_CHECKING:
+    from panes.runners.spark.graph_query import GraphQuery
+
+
+@dataclass
+class FrameRows:
+    """Rows of some frames, by the number of the frame."""
+
+    tables: list[tuple[int, pa.Table]] = field(default_factory=list)
+
+    @property
+    def num_rows(self) -> int:
+        return sum(table.num_rows for _, table in self.tables)
 
 
 class GraphOperator:
@@ -31,12 +46,13 @@ class GraphOperator:
     def __init__(self, query: GraphQuery) -> None:
         self._query = query
         self.watermark: int = ALWAYS
-        self._root, self._leaves = query.start()
+        self._leaves = [Inlet(leaf.schema, leaf.stream.time) for leaf in query.leaves]
+        self._root = start(query.graph, dict(zip(query.leaves, self._leaves)))
         self._nodes = list(every_node(self._root))
         self._waiting: list[list[pa.Table]] = [[] for _ in self._leaves]
         self._late: list[pa.Table] = []
 
-    def push(self, rows: Rows) -> Result:
+    def push(self, rows: FrameRows) -> Result:
         """Rows come, and wait."""
         for number, table in rows.tables:
             times = table.column(self._leaves[number].time)
@@ -56,15 +72,13 @@ class GraphOperator:
         """Event time reaches the watermark: rows before it are complete."""
         self.watermark = max(self.watermark, watermark)
         for number, leaf in enumerate(self._leaves):
-            leaf.tick = self._tick(number)
-            leaf.table = self._taken(number, leaf.tick)
+            leaf.put(self._taken(number, self._tick(number)), self._tick(number))
         return self._step()
 
     def finish(self) -> Result:
         """The end of all frames."""
         for number, leaf in enumerate(self._leaves):
-            leaf.tick = ENDED
-            leaf.table = self._taken(number, ENDED)
+            leaf.put(self._taken(number, ENDED), ENDED)
         return self._step()
 
     def _tick(self, number: int) -> int:
@@ -91,12 +105,13 @@ class GraphOperator:
 
     def _step(self) -> Result:
         rejects = Rejects()
-        table = self._root.step(rejects).given.table
+        tables = [item.table for item in self._root.step(rejects).items if not isinstance(item, Beat)]
+        table = pa.concat_tables(tables) if tables else self._query.graph.schema.empty_table()
         if rejects.count:
             *columns, _ = self._query.late_schema
             self._late.append(rejects.table(pa.schema(columns)))
         for leaf in self._leaves:
-            leaf.table = leaf.schema.empty_table()
+            leaf.clear()
         return Result(table)
 
     def _put_aside(self, table: pa.Table, reason: str) -> None:

@@ -31,7 +31,7 @@ from panes.state.checked import columns_of
 from panes.windows.base import ALWAYS, NEVER
 
 
-class Running(Protocol):
+class GroupOperator(Protocol):
     """An operator of a key group: a deterministic state machine over rows and watermarks."""
 
     watermark: int
@@ -84,7 +84,7 @@ class Runnable(Protocol):
 
     def passed(self, watermark: int, rows: Any, reached: int = ALWAYS) -> Passed: ...
 
-    def operator(self, restore: Sequence[bytes] = ()) -> Running: ...
+    def operator(self, restore: Sequence[bytes] = ()) -> GroupOperator: ...
 
     def given(self, tables: Sequence[pa.Table]) -> pa.Table | None: ...
 
@@ -214,14 +214,16 @@ def used_columns(plan: QueryPlan, sequence: str | None = None) -> tuple[str, ...
 
 
 @dataclass(frozen=True)
-class Given:
+class StepOutput:
     """What a step yields."""
 
     results: list[pa.Table]
     late: pa.Table
 
 
-def run(op: Running, passed: Passed, rows: Any = None, *, before_rows: Callable[[], None] | None = None) -> Given:
+def run(
+    op: GroupOperator, passed: Passed, rows: Any = None, *, before_rows: Callable[[], None] | None = None
+) -> StepOutput:
     """What one micro-batch does to a key group: event time passes and `rows` come, as the query reads packed ones. The
     same steps from the same state always give the same results and the same state.
 
@@ -233,15 +235,15 @@ def run(op: Running, passed: Passed, rows: Any = None, *, before_rows: Callable[
     results += reach(op, passed.after)
     last = op.end_of_batch()
     results += [] if last is None else _some(last.table)
-    return Given(results, op.take_late())
+    return StepOutput(results, op.take_late())
 
 
-def reach(op: Running, watermark: int) -> list[pa.Table]:
+def reach(op: GroupOperator, watermark: int) -> list[pa.Table]:
     """A part of a step: event time passes."""
     return _some(op.advance(watermark).table) if watermark > max(op.watermark, ALWAYS) else []
 
 
-def take(op: Running, rows: Any) -> list[pa.Table]:
+def take(op: GroupOperator, rows: Any) -> list[pa.Table]:
     """A part of a step: its rows come."""
     return [] if rows is None else _some(op.push(rows).table)
 

@@ -19,13 +19,14 @@ from hashlib import blake2b
 from typing import Any
 
 from panes.errors import SnapshotMismatch
-from panes.runners.spark.group_operator import Given, Passed, Runnable, Running, run
-from panes.runners.spark.kept_operators import KeptOperators
-from panes.runners.spark.state_map import HEAD, QUERY
+from panes.runners.spark.group_operator import GroupOperator, Passed, Runnable, StepOutput, run
+from panes.runners.spark.operator_cache import OperatorCache
 from panes.runners.spark.stored import (
-    Entry,
+    HEAD,
+    QUERY,
     Head,
-    Run,
+    PieceRun,
+    StoredStep,
     changed,
     compressed,
     from_pieces,
@@ -39,7 +40,7 @@ _FREE = 1 << 18
 _STEP = 1 << 12
 
 #: The operators of this worker.
-kept_operators = KeptOperators()
+operator_cache = OperatorCache()
 
 
 class GroupState:
@@ -64,10 +65,10 @@ class GroupState:
             self._refuse()
         return head
 
-    def operator(self, head: Head) -> Running:
+    def operator(self, head: Head) -> GroupOperator:
         """The operator as the last micro-batch left it. It is the caller's: saving gives it back."""
         names = [head.stamp, *(e.stamp for e in head.steps)]
-        kept = kept_operators.take(head.lineage, names)
+        kept = operator_cache.take(head.lineage, names)
         if kept is None:
             op, missed = restored(self._query, head, self._read), head.steps
         else:
@@ -76,8 +77,8 @@ class GroupState:
         return op
 
     def step(
-        self, head: Head, op: Running, passed: Passed, packed: Sequence[bytes], rows: Any
-    ) -> tuple[Given, bytes | None]:
+        self, head: Head, op: GroupOperator, passed: Passed, packed: Sequence[bytes], rows: Any
+    ) -> tuple[StepOutput, bytes | None]:
         """What a micro-batch gives, and what `save` may want of the moment before its rows."""
         before: list[bytes | None] = []
 
@@ -86,7 +87,7 @@ class GroupState:
 
         return run(op, passed, rows, before_rows=look), before[0]
 
-    def _before_rows(self, head: Head, op: Running, packed: Sequence[bytes]) -> bytes | None:
+    def _before_rows(self, head: Head, op: GroupOperator, packed: Sequence[bytes]) -> bytes | None:
         """A snapshot of the moment before the rows of a step, if one may be wanted and is cheap."""
         rows = sum(map(len, packed))
         if _has_room(head, rows, 0):
@@ -97,7 +98,7 @@ class GroupState:
         return compressed(op.snapshot())
 
     def save(
-        self, head: Head, op: Running, passed: Passed, packed: Sequence[bytes], before: bytes | None = None
+        self, head: Head, op: GroupOperator, passed: Passed, packed: Sequence[bytes], before: bytes | None = None
     ) -> None:
         """Write what a step has changed: the step itself, or a snapshot in place of all that is there."""
         rows, held = sum(map(len, packed)), op.metrics
@@ -114,13 +115,13 @@ class GroupState:
             self._replace(head, stamp, snapshot)
         self._write_head(head)
         self.held = int(held["bytes"])
-        kept_operators.put(head.lineage, stamp, op, self.held)
+        operator_cache.put(head.lineage, stamp, op, self.held)
 
-    def keep(self, head: Head, op: Running) -> None:
+    def keep(self, head: Head, op: GroupOperator) -> None:
         """Nothing has happened to the operator; only the head may have changed."""
         self._write_head(head)
         self.held = int(op.metrics["bytes"])
-        kept_operators.put(head.lineage, head.steps[-1].stamp if head.steps else head.stamp, op, self.held)
+        operator_cache.put(head.lineage, head.steps[-1].stamp if head.steps else head.stamp, op, self.held)
 
     def note(self, head: Head) -> None:
         """Nobody has looked at the operator; only the head has changed."""
@@ -134,7 +135,7 @@ class GroupState:
         self._write_head(head)
 
     def _add_step(self, head: Head, stamp: str, passed: Passed, packed: Sequence[bytes]) -> None:
-        head.steps.append(Entry(stamp, passed, self._write(head, packed)))
+        head.steps.append(StoredStep(stamp, passed, self._write(head, packed)))
         head.step_bytes += max(sum(map(len, packed)), _STEP)
 
     def _replace(self, head: Head, stamp: str, snapshot: bytes) -> None:
@@ -150,15 +151,15 @@ class GroupState:
             head.known = True
         self._put(HEAD, head.to_json())
 
-    def _write(self, head: Head, values: Sequence[bytes]) -> Run:
+    def _write(self, head: Head, values: Sequence[bytes]) -> PieceRun:
         pieces = to_pieces(values)
-        run = Run(head.next_piece, len(pieces), [len(v) for v in values])
+        run = PieceRun(head.next_piece, len(pieces), [len(v) for v in values])
         head.next_piece += len(pieces)
         for number, text in zip(run.numbers, pieces):
             self._put(number, text)
         return run
 
-    def _read(self, run: Run) -> list[bytes]:
+    def _read(self, run: PieceRun) -> list[bytes]:
         return from_pieces((self._map.getValue((n,))[0] for n in run.numbers), run.sizes)
 
     def _get(self, number: int) -> str | None:

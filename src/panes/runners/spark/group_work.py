@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from panes.runners.spark.beats import Heard, Packed, heard
 from panes.runners.spark.event_time import EventTime
-from panes.runners.spark.group_operator import Given, Runnable, Running
+from panes.runners.spark.group_operator import GroupOperator, Runnable, StepOutput
 from panes.runners.spark.group_state import GroupState, Head
 from panes.runners.spark.packing import in_order, to_bytes
 from panes.windows.base import ALWAYS, NEVER
@@ -70,7 +70,7 @@ class GroupWork:
             passed = passed._replace(before=max(passed.before, tick))
             if said.now is not None and rows is None and max(passed) <= op.watermark and head.stamp:
                 self._state.keep(head, op)
-                return self._given(Given([], op.take_late()), 0, 0)
+                return self._given(StepOutput([], op.take_late()), 0, 0)
         given, before = self._state.step(head, op, passed, packed, rows)
         head.reached, head.due = max(head.reached, watermark), self._next_due(op, watermark)
         self._set_timer(head, now)
@@ -78,7 +78,7 @@ class GroupWork:
         self._state.save(head, op, passed, packed, before)
         return self._given(given, 0 if rows is None else rows.num_rows, self._state.written - written)
 
-    def _next_due(self, op: Running, watermark: int) -> int:
+    def _next_due(self, op: GroupOperator, watermark: int) -> int:
         """When the watermark makes something due, in milliseconds, if no rows come; NEVER: not at all."""
         due, reached = op.next_due(), max(op.watermark, watermark)
         if reached == ALWAYS:
@@ -96,7 +96,7 @@ class GroupWork:
             self._handle.registerTimer(wanted)
         head.timer = wanted
 
-    def _given(self, given: Given, rows: int, written: int) -> pd.DataFrame:
+    def _given(self, given: StepOutput, rows: int, written: int) -> pd.DataFrame:
         import pandas as pd
 
         results = self._query.given(given.results)

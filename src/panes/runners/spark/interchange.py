@@ -19,8 +19,19 @@ from panes.errors import QueryError, SnapshotMismatch
 from panes.plan.query import QueryPlan
 from panes.runners.spark.group_operator import GroupQuery, reach, used_columns
 from panes.runners.spark.packing import group_labels, hash_groups
-from panes.runners.spark.state_map import HEAD, KEY, QUERY, STATE, VALUE
-from panes.runners.spark.stored import Head, Run, changed, from_pieces, redo, restored
+from panes.runners.spark.stored import (
+    HEAD,
+    KEY,
+    QUERY,
+    STATE,
+    VALUE,
+    Head,
+    PieceRun,
+    changed,
+    from_pieces,
+    redo,
+    restored,
+)
 from panes.slicing.arrival_numbers import spread
 from panes.slicing.checkpoint import DUE
 from panes.slicing.key_groups import KeyGroups
@@ -67,7 +78,7 @@ def parts_of(store: Mapping[int, Mapping[int, str]], plan: QueryPlan) -> list[by
 
 
 def _operator(query: GroupQuery, head: Head, values: Mapping[int, str]) -> SliceOperator:
-    def read(run: Run) -> list[bytes]:
+    def read(run: PieceRun) -> list[bytes]:
         return from_pieces((values[n] for n in run.numbers), run.sizes)
 
     op = restored(query, head, read)

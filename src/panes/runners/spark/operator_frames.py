@@ -8,25 +8,24 @@ does all of it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from panes.connectors.spark_types import spark_schema, storable_schema
 from panes.errors import QueryError
-from panes.plan.query import QueryPlan
-from panes.runners.local.source import Source
+from panes.plan.graph import Node, operators_in, puts_results_together
+from panes.plan.query import QueryPlan, StreamPlan
 from panes.runners.spark.check import check_session, check_silence
 from panes.runners.spark.event_time import EventTime
 from panes.runners.spark.frame_columns import by_group, mapped
-from panes.runners.spark.graph_query import LEAF, GraphQuery, LeafSource, operators_in
+from panes.runners.spark.graph_query import LEAF, GraphQuery, Leaf
 from panes.runners.spark.operator_spread import split_keys
 from panes.runners.spark.packing import PACKED, PACKED_TIME, Packer, in_order
 from panes.runners.spark.shipping import packed as shipped
 from panes.runners.spark.shipping import unpacked
-from panes.runners.spark.source import frame_of, is_stream
-from panes.runners.spark.spark_types import spark_schema, storable_schema
 from panes.runners.spark.strategies.key_groups import Unpacker, in_groups
 from panes.runners.spark.stream_frames import watched
 
@@ -37,21 +36,30 @@ if TYPE_CHECKING:
 _MILLIS = EventTime(1, 1, 0, 0)
 
 
-def has_operators(source: Source) -> bool:
-    """Whether the rows of a stream come from an operator."""
-    return next(operators_in(source), None) is not None
+@dataclass(frozen=True)
+class GraphRows:
+    """The rows that windows or operators read: a node, and the way from nodes to frames (frames.py)."""
+
+    node: Node
+    streaming: bool
+    frame_of: Callable[[Node], DataFrame]
+    #: for windows on the time of a stream, with a watermark for each of the streams that it is merged of, if it is
+    marked: Callable[[Node, StreamPlan], DataFrame | None]
+
+    def frame(self) -> DataFrame:
+        return self.frame_of(self.node)
 
 
-def over_operators(source: Source) -> bool:
-    """Whether the rows of a stream come from operators on streaming frames, so that all of it must be one step.
-
-    Spark's watermark would be past what operators give when it came to the windows of another.
+def one_step(rows: GraphRows) -> bool:
+    """Whether the rows of streaming frames go through operators, or are put together with results of windows, so that
+    all of it must be one step: Spark's watermark would be past what comes out when it came to the next.
     """
-    return has_operators(source) and is_stream(source)
+    operated = next(operators_in(rows.node), None) is not None
+    return rows.streaming and (operated or puts_results_together(rows.node))
 
 
 def operator_frame(
-    source: Source,
+    given: GraphRows,
     sequence: str | None = None,
     *,
     windows: QueryPlan | None = None,
@@ -61,20 +69,21 @@ def operator_frame(
     latest: bool = False,
 ) -> DataFrame:
     """What an operator gives of frames; with `windows`, what these give of that."""
-    query, sources = GraphQuery.of(source, windows, sequence)
-    frames = [frame_of(each) for each in sources]
+    node = given.node
+    query, sources = GraphQuery.of(node, windows, sequence, streaming=given.streaming)
+    frames = [given.frame_of(each) for each in sources]
     _check_sequence(query)
-    streaming = _streaming(sources, frames)
-    keys = split_keys(source, streaming=streaming, windows=windows)
+    streaming = _streaming(frames)
+    keys = split_keys(node, streaming=streaming, windows=windows)
     groups = key_groups if any(keys) else 1
     leaves = query.leaves
     for leaf in leaves:
-        leaf.used |= {name for name in leaf.schema.names if late or name == sequence}
+        leaf.used.update(name for name in leaf.schema.names if late or name == sequence)
     if not streaming:
         rows = [_packed(frame, leaf, k, groups) for frame, leaf, k in zip(frames, leaves, keys)]
         return _static(_union(rows), query)
     for leaf in leaves:
-        check_silence(leaf.stream, source)
+        check_silence(leaf.stream, node)
     check_session(frames[0].sparkSession, key_groups=key_groups)
     times = tuple(EventTime.of(leaf.stream) for leaf in leaves)
     rows = [
@@ -92,32 +101,24 @@ def _check_sequence(query: GraphQuery) -> None:
     wanted = query.sequence
     if wanted is None:
         return
-    name = list(operators_in(query.source))[-1].plan.use.model.name
     if not any(wanted in leaf.schema.names for leaf in query.leaves):
-        raise QueryError(f"sequence={wanted!r}: none of the streams that {name} reads has such a column")
+        names = [each.plan.use.model.name for each in operators_in(query.root)] or ["the query"]
+        raise QueryError(f"sequence={wanted!r}: none of the streams that {names[-1]} reads has such a column")
     if any(wanted in leaf.schema.names and pa.types.is_nested(leaf.schema.field(wanted).type) for leaf in query.leaves):
         raise QueryError(f"sequence={wanted!r} must be a column of single values, which have an order")
 
 
-def _streaming(sources: Sequence[Source], frames: Sequence[DataFrame]) -> bool:
+def _streaming(frames: Sequence[DataFrame]) -> bool:
     streaming = [bool(frame.isStreaming) for frame in frames]
     if any(streaming) and not all(streaming):
         raise QueryError(
             "to_spark(): some of the streams that are matched or merged are streaming and some are static, which "
             "Spark can't have in one query; give it all as streams, or all as static frames"
         )
-    if any(each.windowed and on for each, on in zip(sources, streaming)):
-        raise QueryError(
-            "to_spark(): operators over the results of windows can't be one streaming query: Spark's watermark would "
-            "be past these results when they come. Write those of the windows to a table, and read it as a stream of "
-            "its own"
-        )
     return any(streaming)
 
 
-def _packed(
-    frame: DataFrame, leaf: LeafSource, keys: Sequence[str], groups: int, time: EventTime | None = None
-) -> DataFrame:
+def _packed(frame: DataFrame, leaf: Leaf, keys: Sequence[str], groups: int, time: EventTime | None = None) -> DataFrame:
     packer = Packer(leaf.reading(keys), leaf.columns, groups, time, {LEAF: str(leaf.number).encode()})
     return mapped(frame, leaf.columns, packer, PACKED)
 

@@ -12,29 +12,28 @@ from __future__ import annotations
 
 from panes.operators.clauses import SLIDING, Clause
 from panes.operators.models import Use
+from panes.plan.graph import Node, OperateNode
 from panes.plan.operator_plan import OperatorPlan
 from panes.plan.query import QueryPlan
-from panes.runners.local.operated import OperatorSource
-from panes.runners.local.source import Source
 from panes.runners.spark.graph_query import GraphQuery
 
 #: Columns of a port that hold what must be equal for rows to meet.
 _EQUAL = {"Join": "panes.equal.", "Dedupe": "panes.on."}
 
 
-def split_keys(source: Source, *, streaming: bool = False, windows: QueryPlan | None = None) -> list[tuple[str, ...]]:
+def split_keys(node: Node, *, streaming: bool = False, windows: QueryPlan | None = None) -> list[tuple[str, ...]]:
     """For each frame the columns by which its rows may be spread; none: all rows must be in one place."""
-    frames = GraphQuery.of(source, windows)[1]
+    frames = GraphQuery.of(node, windows, streaming=streaming)[1]
     together: list[tuple[str, ...]] = [() for _ in frames]
-    if not isinstance(source, OperatorSource) or windows is not None:
+    if not isinstance(node, OperateNode) or windows is not None:
         return together  # windows over operators may have other keys
-    plan = source.plan
-    if [id(each) for each in source.inputs] != [id(each) for each in frames]:
+    plan = node.plan
+    if [id(each) for each in node.inputs] != [id(each) for each in frames]:
         return together
     if any(clause.partition_evict is not None or clause.punctuated for clause in plan.use.windows.values()):
         return together
     found = [port.stream.keys for port in plan.ports] if _keyed(plan) else _equal_columns(plan)
-    alike = _of_keys(plan.use) if streaming else _same_at_the_end(plan, source.port)
+    alike = _of_keys(plan.use) if streaming else _same_at_the_end(plan, node.port)
     return found if found and alike else together
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from panes.plan.query import StreamPlan
 from panes.runners.spark.beats import PULSE
 from panes.runners.spark.event_time import EventTime
-from panes.runners.spark.settling import settle
+from panes.runners.spark.workers import tune_worker
 from panes.slicing.keys import KEY_GROUPS, KeyDirectory
 
 #: A packed row: for whom, from where (these two give rows an order that does not change), the rows, and on a
@@ -102,7 +102,7 @@ class Packer:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
-        settle()
+        tune_worker()
         context = TaskContext.get()
         part = 0 if context is None else context.partitionId()
         packing = Packing(self)

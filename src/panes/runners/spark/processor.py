@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from panes.runners.spark.settling import settle
 from panes.runners.spark.shipping import packed, unpacked
-from panes.runners.spark.state_map import state_map
-from panes.runners.spark.worker_errors import errors_first
+from panes.runners.spark.stored import state_map
+from panes.runners.spark.workers import errors_first, tune_worker
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +34,7 @@ class GroupProcessor(StatefulProcessor):
         self._work: GroupWork | None = None
 
     def init(self, handle: Any) -> None:
-        settle()
+        tune_worker()
         self._handle = handle
         self._map = state_map(handle)
         self._work = None

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from panes.connectors.spark_types import arrow_schema, spark_type, storable
 from panes.plan.expressions import Expression
 from panes.plan.query import StreamPlan
 from panes.runners.spark.columns import ColumnBuilder, NoColumn
 from panes.runners.spark.frame_columns import Numbered
-from panes.runners.spark.spark_types import arrow_schema, spark_type, storable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from panes.errors import QueryError
+from panes.plan.graph import given_at_end, queries_in
 from panes.plan.hints import did_you_mean
 from panes.plan.identity import told_apart
 from panes.plan.query import QueryPlan, StreamPlan
-from panes.runners.local.derived import DerivedSource, QuerySource
-from panes.runners.local.source import Source
 from panes.runners.spark.check import check_session, check_silence
 from panes.runners.spark.event_time import EventTime
 from panes.runners.spark.flows import step_frame
-from panes.runners.spark.operator_frames import operator_frame, over_operators
-from panes.runners.spark.source import frame_of
-from panes.runners.spark.strategies.card import Job, Strategy
+from panes.runners.spark.operator_frames import GraphRows, one_step, operator_frame
+from panes.runners.spark.strategies.card import Strategy, StrategyJob
 from panes.runners.spark.strategies.key_groups import KEY_GROUPS
 from panes.runners.spark.strategies.native import NATIVE
 from panes.runners.spark.strategies.native_overlaps import NATIVE_OVERLAPS
@@ -39,7 +37,7 @@ STRATEGIES = (NATIVE, NATIVE_OVERLAPS, NATIVE_SESSIONS, KEY_GROUPS, POLICY_PARAL
 
 def to_spark(
     plan: QueryPlan,
-    source: Source,
+    rows: GraphRows,
     *,
     strategy: str | None = None,
     late: bool = False,
@@ -61,12 +59,12 @@ def to_spark(
         told_apart(plan, "to_spark(latest=True)")  # or it says which column is missing
     if not isinstance(key_groups, int) or not 1 <= key_groups <= MOST_GROUPS:
         raise QueryError(f"key_groups must be a whole number from 1 to {MOST_GROUPS}; got {key_groups!r}")
-    _check_early(plan, source)
+    _check_early(plan, rows)
     blobs = () if restore is None else (restore,) if isinstance(restore, bytes) else tuple(restore)
-    if over_operators(source):
-        _check_over_operators(strategy, restore)
+    if one_step(rows):
+        _check_step(strategy, restore)
         given = operator_frame(
-            source,
+            rows,
             sequence,
             windows=replace(plan, steps=()),
             late=late,
@@ -75,15 +73,17 @@ def to_spark(
             latest=latest,
         )
         return step_frame(plan.steps, plan.given.schema, given) if plan.steps else given
-    frame, marked = _data(plan, source)
+    frame, marked = _data(plan, rows)
     _check_sequence(plan, sequence)
-    marked, passed = marked and bool(frame.isStreaming), source.windowed and bool(frame.isStreaming)
+    marked, passed = marked and bool(frame.isStreaming), rows.node.windowed and bool(frame.isStreaming)
     if passed:
-        _check_passed(plan.stream, source)
+        _check_passed(plan.stream, rows)
     bare = replace(plan, steps=())
-    job = Job(bare, frame, late, key_groups, blobs, trusted, marked, passed, inside, sequence, latest, close == AT_ONCE)
+    job = StrategyJob(
+        bare, frame, late, key_groups, blobs, trusted, marked, passed, inside, sequence, latest, close == AT_ONCE
+    )
     if job.streaming:
-        check_silence(plan.stream, source, alone=not (marked or passed or inside))
+        check_silence(plan.stream, rows.node, alone=not (marked or passed or inside))
         check_session(frame.sparkSession, key_groups=key_groups)
     chosen = choose(job, strategy)
     given = chosen.build(job)
@@ -91,11 +91,15 @@ def to_spark(
 
         def remake(name: str) -> DataFrame:
             return to_spark(
-                bare, source, strategy=name, late=late, key_groups=key_groups, restore=restore, trusted=trusted,
+                bare, rows, strategy=name, late=late, key_groups=key_groups, restore=restore, trusted=trusted,
                 sequence=sequence, latest=latest, close=close,
             )  # fmt: skip
 
-        facts = {**chosen.facts(job), "strategy": chosen.name, "inside": _inside(source)}
+        facts = {
+            **chosen.facts(job),
+            "strategy": chosen.name,
+            "inside": [each.plan.operator_spec().whole_identity for each in queries_in(rows.node)],
+        }
         return _with_steps(plan, watched(given, facts, remake if strategy is None else None))
     return _with_steps(plan, given)
 
@@ -104,14 +108,7 @@ def _with_steps(plan: QueryPlan, given: DataFrame) -> DataFrame:
     return step_frame(plan.steps, plan.given.schema, given) if plan.steps else given
 
 
-def _inside(source: Source) -> list[Any]:
-    """What makes the queries that a source is made of these queries."""
-    found = [source.plan.operator_spec().whole_identity] if isinstance(source, QuerySource) else []
-    inputs = source.inputs if isinstance(source, DerivedSource) else ()
-    return [*found, *(each for inner in inputs for each in _inside(inner))]
-
-
-def _check_early(plan: QueryPlan, source: Source) -> None:
+def _check_early(plan: QueryPlan, rows: GraphRows) -> None:
     if plan.early is None:
         return
     if plan.early.clock is not None:
@@ -119,18 +116,19 @@ def _check_early(plan: QueryPlan, source: Source) -> None:
             "early(..., clock=True): on Spark micro-batches come by the clock: say early('batch'), and how often with "
             ".trigger(processingTime='1 second')"
         )
-    if plan.early.by_batch and over_operators(source):
-        raise QueryError("early('batch'): windows over what operators give of a stream can't be given by micro-batch")
-
-
-def _check_over_operators(strategy: str | None, restore: Any) -> None:
-    if strategy not in (None, KEY_GROUPS.name):
+    if plan.early.by_batch and one_step(rows):
         raise QueryError(
-            f"strategy={strategy!r}: windows over what operators give of a stream run where the operators do, which "
-            f"is {KEY_GROUPS.name!r}"
+            "early('batch'): windows over what operators give of a stream, or over results of windows that are put "
+            "together, can't be given by micro-batch"
         )
+
+
+def _check_step(strategy: str | None, restore: Any) -> None:
+    what = "windows over what operators give of a stream, or over results of windows that are put together,"
+    if strategy not in (None, KEY_GROUPS.name):
+        raise QueryError(f"strategy={strategy!r}: {what} run as one step, which is {KEY_GROUPS.name!r}")
     if restore is not None:
-        raise QueryError("restore=: windows over what operators give of a stream can't begin with a snapshot")
+        raise QueryError(f"restore=: {what} can't begin with a snapshot")
 
 
 def _check_sequence(plan: QueryPlan, sequence: str | None) -> None:
@@ -143,20 +141,18 @@ def _check_sequence(plan: QueryPlan, sequence: str | None) -> None:
         raise QueryError(f"sequence={sequence!r} must be a column of single values, which have an order")
 
 
-def _data(plan: QueryPlan, source: Source) -> tuple[DataFrame, bool]:
+def _data(plan: QueryPlan, rows: GraphRows) -> tuple[DataFrame, bool]:
     """The rows, and whether each of the streams that they are merged of has its watermark.
 
     Times of arrival are those of one clock, whichever stream rows come from, so there one watermark will do.
     """
-    apart = not plan.stream.silence.arrives
-    frame = source.marked(plan.stream) if apart and isinstance(source, DerivedSource) else None
-    return frame_of(source) if frame is None else frame, frame is not None
+    frame = None if plan.stream.silence.arrives else rows.marked(rows.node, plan.stream)
+    return rows.frame() if frame is None else frame, frame is not None
 
 
-def _check_passed(stream: StreamPlan, source: Source) -> None:
+def _check_passed(stream: StreamPlan, rows: GraphRows) -> None:
     """Refuse windows over results of windows on a stream, unless these come when the watermark passes their time."""
-    why = "the time of the outer windows is not the end of the windows inside"
-    inside = source.passed(stream.time) if isinstance(source, DerivedSource) else why
+    inside = given_at_end(rows.node, stream.time)
     if isinstance(inside, StreamPlan):
         times = [replace(EventTime.of(each), bound=0) for each in (inside, stream)]
         inside = "the times of the two are not in the same unit" if times[0] != times[1] else ""
@@ -167,7 +163,7 @@ def _check_passed(stream: StreamPlan, source: Source) -> None:
         )
 
 
-def choose(job: Job, name: str | None = None) -> Strategy:
+def choose(job: StrategyJob, name: str | None = None) -> Strategy:
     """The cheapest strategy that can run the job, or the one that was asked for by name."""
     if name is not None:
         named = next((s for s in STRATEGIES if s.name == name), None)

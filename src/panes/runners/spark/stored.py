@@ -16,19 +16,32 @@ import pyarrow as pa
 
 from panes.errors import SnapshotMismatch
 from panes.runners.spark.beats import Clocked
-from panes.runners.spark.group_operator import Passed, Runnable, Running, run
+from panes.runners.spark.group_operator import GroupOperator, Passed, Runnable, run
 from panes.runners.spark.packing import from_bytes, to_bytes
 from panes.state.checked import MANY, demand, fact, one_row, read_table, reading, value, whole
 from panes.windows.base import ALWAYS, NEVER
 
+#: One variable only: every further one costs time in each task. Pieces are numbered from 0 on; the head and the
+#: facts of the query have numbers of their own.
+STATE, KEY, VALUE = "panes", "number", "data"
+HEAD, QUERY = -1, -2
 #: Pieces near this size are the cheapest to read and write.
 PIECE_BYTES = 1 << 20
 #: The layout described here; another one is refused.
 LAYOUT = 2
 
 
+def state_map(handle: Any) -> Any:
+    """The map from numbers to texts of the group that Spark's handle stands at, declared without the engine."""
+    from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+    # schemas as objects: a text would be parsed in every task
+    key, value = (StructType([StructField(name, kind)]) for name, kind in ((KEY, LongType()), (VALUE, StringType())))
+    return handle.getMapState(STATE, key, value)
+
+
 @dataclass
-class Run:
+class PieceRun:
     """Values kept end to end in a run of pieces: the number of the first, how many, and the size of each value."""
 
     first: int = 0
@@ -40,23 +53,23 @@ class Run:
         return range(self.first, self.first + self.count)
 
     @classmethod
-    def from_json(cls, facts: dict[str, Any]) -> Run:
+    def from_json(cls, facts: dict[str, Any]) -> PieceRun:
         sizes = [value(size, "sizes", int, low=0, high=MANY) for size in fact(facts, "sizes", list)]
         return cls(whole(facts, "first", 0, MANY), whole(facts, "count", 0, MANY), sizes)
 
 
 @dataclass
-class Entry:
+class StoredStep:
     """One step since the snapshot: its stamp, how far event time passed in it, and where its rows are."""
 
     stamp: str
     passed: Passed
-    rows: Run
+    rows: PieceRun
 
     @classmethod
-    def from_json(cls, facts: dict[str, Any]) -> Entry:
+    def from_json(cls, facts: dict[str, Any]) -> StoredStep:
         before, after = (value(tick, "passed", int, low=ALWAYS, high=NEVER) for tick in fact(facts, "passed", list))
-        return cls(fact(facts, "stamp", str), Passed(before, after), Run.from_json(fact(facts, "rows", dict)))
+        return cls(fact(facts, "stamp", str), Passed(before, after), PieceRun.from_json(fact(facts, "rows", dict)))
 
 
 @dataclass
@@ -70,8 +83,8 @@ class Head:
     query: str
     lineage: str
     stamp: str = ""
-    snapshot: Run = field(default_factory=Run)
-    steps: list[Entry] = field(default_factory=list)
+    snapshot: PieceRun = field(default_factory=PieceRun)
+    steps: list[StoredStep] = field(default_factory=list)
     step_bytes: int = 0
     next_piece: int = 0
     known: bool = False  # whether the facts of the query are in the store
@@ -113,8 +126,8 @@ class Head:
             fact(facts, "query", str),
             value(fact(facts, "lineage", str), "lineage", str),
             fact(facts, "stamp", str),
-            Run.from_json(fact(facts, "snapshot", dict)),
-            [Entry.from_json(value(e, "a step", dict)) for e in fact(facts, "steps", list)],
+            PieceRun.from_json(fact(facts, "snapshot", dict)),
+            [StoredStep.from_json(value(e, "a step", dict)) for e in fact(facts, "steps", list)],
             whole(facts, "step_bytes", 0, MANY),
             whole(facts, "next_piece", 0, MANY),
             fact(facts, "known", bool),
@@ -165,14 +178,16 @@ def uncompressed(data: bytes) -> bytes:
     return one_row(found, "snapshot")["snapshot"]
 
 
-def restored(query: Runnable, head: Head, read: Callable[[Run], list[bytes]]) -> Running:
+def restored(query: Runnable, head: Head, read: Callable[[PieceRun], list[bytes]]) -> GroupOperator:
     """The operator of the snapshot, before the steps."""
     with reading("the state in the checkpoint"):
         blobs = [uncompressed(blob) for blob in read(head.snapshot)]
     return query.operator(blobs)
 
 
-def redo(query: Runnable, op: Running, steps: Iterable[Entry], read: Callable[[Run], list[bytes]]) -> None:
+def redo(
+    query: Runnable, op: GroupOperator, steps: Iterable[StoredStep], read: Callable[[PieceRun], list[bytes]]
+) -> None:
     """Bring an operator up to date; what the steps give was given when they were done first."""
     for entry in steps:
         with reading("a step in the checkpoint"):

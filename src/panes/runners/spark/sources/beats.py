@@ -58,7 +58,7 @@ class ClockSource(DataSource):
 
 
 @dataclass
-class Said(InputPartition):
+class ClockBeat(InputPartition):
     """What the clock said."""
 
     now: int
@@ -86,10 +86,10 @@ class ClockReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"now": max(start["now"], now // self._period * self._period)}
 
     def partitions(self, start: dict, end: dict) -> Sequence[InputPartition]:
-        return [Said(end["now"])] if end["now"] > start["now"] else []
+        return [ClockBeat(end["now"])] if end["now"] > start["now"] else []
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Said)
+        assert isinstance(partition, ClockBeat)
         n = len(self._labels)
         columns = [
             pa.array(self._labels, pa.int32()),

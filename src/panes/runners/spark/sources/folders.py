@@ -43,14 +43,14 @@ def read_rows(path: Path, first: int, end: int) -> Iterator[pa.RecordBatch]:
 
 
 @dataclass
-class Rows(InputPartition):
+class RowRange(InputPartition):
     """A run of rows for one task, by their numbers in the stream."""
 
     first: int
     end: int
 
 
-def shares(first: int, end: int, partitions: int) -> list[Rows]:
+def shares(first: int, end: int, partitions: int) -> list[RowRange]:
     """Rows in as many runs of about the same length, in order; none of them empty."""
     edges = [first + (end - first) * i // partitions for i in range(partitions + 1)]
-    return [Rows(a, b) for a, b in pairwise(edges) if a < b]
+    return [RowRange(a, b) for a, b in pairwise(edges) if a < b]

@@ -18,9 +18,9 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from panes.connectors.spark_types import spark_schema
 from panes.runners.spark.sources.folders import write_table
 from panes.runners.spark.sources.register import register
-from panes.runners.spark.spark_types import spark_schema
 
 FORMAT = "panes_micro_batches"
 _FILE = re.compile(r"(\d{6})\.arrow")

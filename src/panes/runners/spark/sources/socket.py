@@ -1,6 +1,6 @@
 """A socket on Spark: lines are received on the driver, kept in a folder, and read by workers by number.
 
-In: a `SocketSource` (runners/local/sockets.py). Out: a streaming DataFrame whose offsets are numbers of rows.
+In: a `SocketSource` (connectors/sockets.py). Out: a streaming DataFrame whose offsets are numbers of rows.
 A socket can't be asked for the same lines twice, so rows stay in the folder until Spark has committed them: a
 batch that is repeated has the same rows, also after a restart if the folder was named by the user. A line that
 can't be read is a row of nulls, which a query puts on its ledger (it has no time), and a line of
@@ -20,13 +20,13 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from panes.connectors.lines import CsvLines, JsonLines
+from panes.connectors.sockets import SocketSource
+from panes.connectors.spark_types import arrow_schema, spark_schema, storable_schema
 from panes.errors import DataError
-from panes.runners.local.lines import CsvLines, JsonLines
-from panes.runners.local.rejects import Rejects
-from panes.runners.local.sockets import SocketSource
-from panes.runners.spark.sources.folders import Rows, folder_for, read_rows, shares, write_table
+from panes.runners.spark.sources.folders import RowRange, folder_for, read_rows, shares, write_table
 from panes.runners.spark.sources.register import register
-from panes.runners.spark.spark_types import arrow_schema, spark_schema, storable_schema
+from panes.runtime.rejects import Rejects
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,7 +44,8 @@ def listen(source: SocketSource, spark: SparkSession | None, folder: str | None)
     reader = session.readStream.format(FORMAT).schema(spark_schema(storable_schema(source.schema)))
     for name, value in source.options.items():
         reader = reader.option(name, str(value))
-    return reader.option("folder", str(folder_for(session, folder))).load()
+    frame = reader.option("folder", str(folder_for(session, folder))).load()
+    return frame.dropna(how="all") if source.drops_unreadable else frame
 
 
 class SocketLines(DataSource):
@@ -96,7 +97,7 @@ class SocketReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return shares(start["row"], end["row"], 1)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Rows)
+        assert isinstance(partition, RowRange)
         for path, begin, last in sorted(files(self._folder), key=lambda file: file[1]):
             first, end = max(partition.first, begin), min(partition.end, last)
             if first < end:

@@ -1,6 +1,6 @@
 """A replay on Spark: rows on a tape that workers read by number, and a reader that says how far it has run.
 
-In: a `Replay` (runners/local/replay.py), written to a folder once: pieces of rows as Arrow files, and the
+In: a `ReplaySource` (connectors/replay.py), written to a folder once: pieces of rows as Arrow files, and the
 event time that each row has reached. Out: a streaming DataFrame. Offsets are numbers of rows, so a query that
 goes on from a checkpoint sees the same rows at the same offsets, whoever wrote the tape.
 """
@@ -20,12 +20,12 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from panes.connectors.replay import Pace, ReplaySource
+from panes.connectors.spark_types import spark_schema, storable_schema
 from panes.errors import QueryError
-from panes.runners.local.rejects import Rejects
-from panes.runners.local.replay import Pace, Replay
-from panes.runners.spark.sources.folders import Rows, folder_for, read_rows, shares, write_table
+from panes.runners.spark.sources.folders import RowRange, folder_for, read_rows, shares, write_table
 from panes.runners.spark.sources.register import register
-from panes.runners.spark.spark_types import spark_schema, storable_schema
+from panes.runtime.rejects import Rejects
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 FORMAT = "panes_replay"
 
 
-def play(replay: Replay, spark: SparkSession | None, partitions: int | None, folder: str | None) -> DataFrame:
+def play(replay: ReplaySource, spark: SparkSession | None, partitions: int | None, folder: str | None) -> DataFrame:
     """The streaming DataFrame of a replay."""
     from panes.runners.spark.session import spark as default_session
 
@@ -43,7 +43,7 @@ def play(replay: Replay, spark: SparkSession | None, partitions: int | None, fol
         raise QueryError(f"partitions must be a whole number from 1 on; got {partitions!r}")
     place = folder_for(session, folder)
     record(replay, place)
-    register(session, ReplaySource)
+    register(session, TapeSource)
     options = {"speed": replay.pace.speed, "rows_per_second": replay.pace.rows_per_second}
     reader = session.readStream.format(FORMAT).schema(spark_schema(storable_schema(replay.schema)))
     for name, value in {**options, "batch_rows": replay.batch_rows}.items():
@@ -52,7 +52,7 @@ def play(replay: Replay, spark: SparkSession | None, partitions: int | None, fol
     return reader.option("folder", str(place)).option("partitions", str(parts)).load()
 
 
-def record(replay: Replay, folder: Path) -> None:
+def record(replay: ReplaySource, folder: Path) -> None:
     """Write the rows of a replay to the folder."""
     schema = storable_schema(replay.schema)
     rejects = Rejects()
@@ -74,7 +74,7 @@ def record(replay: Replay, folder: Path) -> None:
         )
 
 
-class ReplaySource(DataSource):
+class TapeSource(DataSource):
     """Spark's way to a tape."""
 
     @classmethod
@@ -137,7 +137,7 @@ class TapeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return shares(start["row"], end["row"], self._partitions)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Rows)
+        assert isinstance(partition, RowRange)
         begin = 0
         for number, end in enumerate(self._ends):
             first, last = max(partition.first, begin), min(partition.end, end)

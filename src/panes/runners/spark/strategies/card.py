@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Job:
+class StrategyJob:
     """A query, the frame it reads, and what was asked for."""
 
     plan: QueryPlan
@@ -55,7 +55,7 @@ class Job:
         return None if clock is None else str(clock.path)  # type: ignore[attr-defined]
 
 
-def _facts(job: Job) -> dict[str, Any]:
+def _facts(job: StrategyJob) -> dict[str, Any]:
     return GroupQuery(job.plan, used_columns(job.plan, job.sequence), job.sequence).facts(job.key_groups)
 
 
@@ -68,11 +68,11 @@ class Strategy:
     applies: str
     costs: str
     limits: str
-    refuses: Callable[[Job], str | None]
-    cost: Callable[[Job], float]
-    build: Callable[[Job], Any]
+    refuses: Callable[[StrategyJob], str | None]
+    cost: Callable[[StrategyJob], float]
+    build: Callable[[StrategyJob], Any]
     #: what must stay the same for the checkpoint of a stream to be of use
-    facts: Callable[[Job], dict[str, Any]] = _facts
+    facts: Callable[[StrategyJob], dict[str, Any]] = _facts
 
     def card(self) -> str:
         return "\n".join(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from panes.connectors.spark_types import spark_schema, storable_schema
 from panes.errors import QueryError
 from panes.plan.query import QueryPlan, StreamPlan
 from panes.runners.spark.beats import period_of
@@ -30,9 +31,8 @@ from panes.runners.spark.packing import (
     in_order,
     unpacked,
 )
-from panes.runners.spark.settling import settle
-from panes.runners.spark.spark_types import spark_schema, storable_schema
-from panes.runners.spark.strategies.card import Job, Strategy
+from panes.runners.spark.strategies.card import Strategy, StrategyJob
+from panes.runners.spark.workers import tune_worker
 from panes.slicing.spec import MANUAL
 from panes.windows.base import ALWAYS, LookBack, Machine
 from panes.windows.codec import has_form
@@ -47,11 +47,11 @@ _numbers = itertools.count(1)
 _INITIAL = "panes_group int, panes_snapshot binary"
 
 
-def build(job: Job) -> DataFrame:
+def build(job: StrategyJob) -> DataFrame:
     return _streaming(job) if job.streaming else _static(job)
 
 
-def _query(job: Job) -> GroupQuery:
+def _query(job: StrategyJob) -> GroupQuery:
     # late rows are given as they came; and a snapshot from elsewhere may hold whole rows
     whole = job.late or job.restore
     columns = tuple(job.plan.stream.schema.names) if whole else used_columns(job.plan, job.sequence)
@@ -64,14 +64,14 @@ def _query(job: Job) -> GroupQuery:
     return GroupQuery(job.plan, columns, job.sequence, job.at_once, early, job.latest, clock)
 
 
-def needed(job: Job, query: GroupQuery) -> list[str]:
+def needed(job: StrategyJob, query: GroupQuery) -> list[str]:
     """Columns to read: those sent to workers, and those that only `where` looks at."""
     conditions = [e for c in job.plan.stream.where for e in c.scalars.wanted.values()]
     filtered = {c for e in conditions for c in e.columns} | {e.column for e in conditions}
     return [n for n in job.plan.stream.schema.names if n in filtered or n in query.columns]
 
 
-def _streaming(job: Job) -> DataFrame:
+def _streaming(job: StrategyJob) -> DataFrame:
     from panes.runners.spark.sources.beats import beats
 
     query, stream = _query(job), job.plan.stream
@@ -127,7 +127,7 @@ def in_groups(
     return mapped(counted, counted.columns, unpack, spark_schema(unpack.schema))
 
 
-def _initial_state(job: Job, query: GroupQuery, groups: int) -> Any:
+def _initial_state(job: StrategyJob, query: GroupQuery, groups: int) -> Any:
     """A snapshot of the embedded runner, by key group."""
     if not job.restore:
         return None
@@ -166,7 +166,7 @@ def clocked(plan: QueryPlan) -> bool:
     return any(bound.clocked for _, bound in plan.bound)
 
 
-def _static(job: Job) -> DataFrame:
+def _static(job: StrategyJob) -> DataFrame:
     query, stream = _query(job), job.plan.stream
     groups = static_groups(job.plan, job.key_groups)
     packed = mapped(job.frame, needed(job, query), Packer(stream, query.columns, groups), PACKED)
@@ -205,7 +205,7 @@ class Unpacker:
             self.schema = results.append(pa.field("late_reason", pa.string())).append(pa.field("late_row", row))
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
+        tune_worker()
         for batch in batches:
             for results in batch.column("results"):
                 if results.is_valid:
@@ -238,7 +238,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
 
 
-def _refuses(job: Job) -> str | None:
+def _refuses(job: StrategyJob) -> str | None:
     if job.restore and not job.streaming:
         return "restore= goes on with a stream, and a static frame is not one"
     if job.restore and job.passed:
@@ -246,7 +246,7 @@ def _refuses(job: Job) -> str | None:
     return None
 
 
-def _cost(job: Job) -> float:
+def _cost(job: StrategyJob) -> float:
     """Relative time per row: every row passes through Python twice, whatever the windows."""
     return 1.0
 

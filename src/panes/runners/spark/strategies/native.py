@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from panes.runners.spark.strategies.card import Job, Strategy
+from panes.runners.spark.strategies.card import Strategy, StrategyJob
 from panes.runners.spark.strategies.native_aggregates import TIME
 from panes.runners.spark.strategies.native_rows import NativeQuery, built, refusal
 from panes.runners.spark.strategies.native_streams import build_stream, cells_of, stream_cost, windows_are_cells
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 _PER_ROW, _PER_WINDOW, _MOMENTS, _SORTED = 0.2, 0.0065, 3.0, 1.5
 
 
-def _build(job: Job) -> DataFrame:
+def _build(job: StrategyJob) -> DataFrame:
     return build_stream(job) if job.streaming else _static(job)
 
 
-def _static(job: Job) -> DataFrame:
+def _static(job: StrategyJob) -> DataFrame:
     from pyspark.sql import functions as F
 
     query, slices = NativeQuery(job), Slices.of(job.plan)
@@ -43,7 +43,7 @@ def _static(job: Job) -> DataFrame:
     return query.results(held, number, slices.start_of(number, end), end)
 
 
-def _cost(job: Job) -> float:
+def _cost(job: StrategyJob) -> float:
     """Time relative to the key-group operator. A stream of slices knows no late rows but those behind their slice, so
     there it must be asked for, unless slices are windows."""
     slices, query = Slices.of(job.plan), NativeQuery(job)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from panes.runners.spark.columns import NoColumn
 from panes.runners.spark.event_time import EVENT_TIME
-from panes.runners.spark.strategies.card import Job, Strategy
+from panes.runners.spark.strategies.card import Strategy, StrategyJob
 from panes.runners.spark.strategies.native_rows import NativeQuery, built, refusal
 from panes.runners.spark.strategies.native_streams import CELL, StreamClock, check_stream, stream_cost
 from panes.runners.spark.strategies.native_windows import Ends, Slices
@@ -27,7 +27,7 @@ _MOST = 64
 _PER_ROW, _PER_COPY = 0.2, 0.05
 
 
-def _build(job: Job) -> DataFrame:
+def _build(job: StrategyJob) -> DataFrame:
     from pyspark.sql import functions as F
 
     query = NativeQuery(job)
@@ -44,7 +44,7 @@ def _build(job: Job) -> DataFrame:
     return query.results(parts, F.lit(0), end - F.lit(only.size), end)
 
 
-def _window(job: Job) -> Ends:
+def _window(job: StrategyJob) -> Ends:
     ends = Slices.of(job.plan).ends
     if len(ends) != 1:
         raise NoColumn("it has several windows, and rows would be copied for each; slices are shared by all of them")
@@ -69,7 +69,7 @@ def _ends(time: Column, window: Ends) -> Column:
     return F.when(held, F.array(*always, last)).otherwise(F.array(*always))
 
 
-def _cost(job: Job) -> float:
+def _cost(job: StrategyJob) -> float:
     return stream_cost(job, _PER_ROW + _PER_COPY * _window(job).overlap)
 
 

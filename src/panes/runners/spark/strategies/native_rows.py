@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from panes.connectors.spark_types import INSTANT, spark_schema, spark_type, storable, storable_schema
 from panes.errors import QueryError
 from panes.plan.query import QueryPlan
 from panes.runners.spark.columns import ColumnBuilder, NoColumn
 from panes.runners.spark.group_operator import GroupQuery, used_columns
 from panes.runners.spark.row_columns import RowColumns, made
-from panes.runners.spark.spark_types import INSTANT, spark_schema, spark_type, storable, storable_schema
-from panes.runners.spark.strategies.card import Job
+from panes.runners.spark.strategies.card import StrategyJob
 from panes.runners.spark.strategies.native_aggregates import ORDER, TIME, Native, Part, native_aggregate
 from panes.runners.spark.strategies.native_windows import TIME_LIMIT, label_of
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class NativeQuery:
     """A job whose rows, aggregates and outputs are computed by Spark alone."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: StrategyJob) -> None:
         self.job = job
         self.plan: QueryPlan = job.plan
         self.stream = job.plan.stream
@@ -159,14 +159,14 @@ class NativeQuery:
             self._rows.check_session()
 
 
-def built(name: str, build: Callable[[Job], DataFrame], job: Job) -> DataFrame:
+def built(name: str, build: Callable[[StrategyJob], DataFrame], job: StrategyJob) -> DataFrame:
     """The frame of a strategy, made at the first time of asking."""
     if name not in job.built:
         job.built[name] = build(job)
     return job.built[name]
 
 
-def refusal(name: str, build: Callable[[Job], DataFrame], job: Job) -> str | None:
+def refusal(name: str, build: Callable[[StrategyJob], DataFrame], job: StrategyJob) -> str | None:
     """Why Spark can't run a job by itself, found by trying: nothing runs before somebody asks for results."""
     from pyspark.errors import AnalysisException
 

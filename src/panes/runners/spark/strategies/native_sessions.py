@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from panes.runners.spark.columns import NoColumn
 from panes.runners.spark.event_time import EVENT_TIME
-from panes.runners.spark.strategies.card import Job, Strategy
+from panes.runners.spark.strategies.card import Strategy, StrategyJob
 from panes.runners.spark.strategies.native_aggregates import TIME
 from panes.runners.spark.strategies.native_rows import NativeQuery, built, refusal
 from panes.runners.spark.strategies.native_streams import StreamClock, check_stream
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _COST = 2.5
 
 
-def _build(job: Job) -> DataFrame:
+def _build(job: StrategyJob) -> DataFrame:
     from pyspark.sql import functions as F
 
     query = NativeQuery(job)
@@ -46,7 +46,7 @@ def _sessions(query: NativeQuery, rows: DataFrame, gap: str) -> DataFrame:
     return rows.groupBy(*query.keys, F.session_window(EVENT_TIME, gap).alias("w")).agg(*query.lift())
 
 
-def _gap(job: Job) -> int:
+def _gap(job: StrategyJob) -> int:
     """The gap in ticks of the one window that there is."""
     if len(job.plan.bound) != 1:
         raise NoColumn("Spark takes one session window at a time; this query has several windows")
@@ -58,7 +58,7 @@ def _gap(job: Job) -> int:
     return int(window.gap)
 
 
-def _cost(job: Job) -> float:
+def _cost(job: StrategyJob) -> float:
     return math.inf if job.streaming else _COST
 
 

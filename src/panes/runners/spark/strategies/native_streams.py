@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from panes.aggregates.spec import Spec
+from panes.connectors.spark_types import INSTANT, arrow_schema
 from panes.plan.expressions import Scope
 from panes.plan.query import StreamPlan, plan_query
 from panes.runners.spark.columns import NoColumn
@@ -21,8 +22,7 @@ from panes.runners.spark.event_time import EVENT_TIME, SHIFT, EventTime, PassedT
 from panes.runners.spark.frame_columns import mapped
 from panes.runners.spark.group_operator import PassedQuery
 from panes.runners.spark.packing import PACKED, PACKED_TIME, Packer
-from panes.runners.spark.spark_types import INSTANT, arrow_schema
-from panes.runners.spark.strategies.card import Job
+from panes.runners.spark.strategies.card import StrategyJob
 from panes.runners.spark.strategies.key_groups import in_groups
 from panes.runners.spark.strategies.native_aggregates import TIME, Part
 from panes.runners.spark.strategies.native_cells import StreamCells
@@ -121,7 +121,7 @@ def check_stream(query: NativeQuery, streaming: bool) -> None:
         raise NoColumn("first, last and the like need the order of rows of one time, which a stream does not keep")
 
 
-def stream_cost(job: Job, cost: float) -> float:
+def stream_cost(job: StrategyJob, cost: float) -> float:
     """What a way to run a stream costs that gives what key groups give. Where somebody reads the results on, the two
     would hear of the watermark at different times; and Spark Connect can't see which strategy a checkpoint has."""
     return math.inf if job.inside or not hasattr(job.frame.sparkSession, "_jvm") else cost
@@ -136,7 +136,7 @@ def windows_are_cells(slices: Slices, cells: StreamCells) -> bool:
     return slices.alone and slices.ends[0].size == cells.length and not cells.cut
 
 
-def build_stream(job: Job) -> DataFrame:
+def build_stream(job: StrategyJob) -> DataFrame:
     """Rows to slices by Spark alone; slices to windows too, if each is one, and else in key groups."""
     from pyspark.sql import functions as F
 

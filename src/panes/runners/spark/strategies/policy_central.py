@@ -17,12 +17,12 @@ import numpy as np
 import pyarrow as pa
 
 from panes.aggregates.base import Cells
+from panes.connectors.spark_types import spark_schema, storable_schema
 from panes.errors import DataError
 from panes.runners.spark.frame_columns import by_group, mapped
 from panes.runners.spark.group_operator import GroupQuery, reach, take, used_columns
 from panes.runners.spark.packing import PACKED, Packer, from_bytes, in_order, to_bytes, unpacked
-from panes.runners.spark.spark_types import spark_schema, storable_schema
-from panes.runners.spark.strategies.card import Job, Strategy
+from panes.runners.spark.strategies.card import Strategy, StrategyJob
 from panes.runners.spark.strategies.key_groups import Unpacker, clock_at_end, clocked, needed, static_groups
 from panes.runners.spark.strategies.policy_parts import Partials, messages, refusal, slots_of
 from panes.slicing.operator import SliceOperator
@@ -38,7 +38,7 @@ _WINDOWS = -1
 
 
 @dataclass(frozen=True)
-class Discretizer:
+class CentralDiscretizer:
     """Asks the policies, and says what rows go to whom and which slices make up a window."""
 
     query: GroupQuery
@@ -116,10 +116,10 @@ def combine(partials: Partials, windows: pa.Table, parts: list[pa.Table]) -> pa.
     return partials.results(windows.drop_columns(["panes.lo", "panes.hi"]), values)
 
 
-def _build(job: Job) -> DataFrame:
+def _build(job: StrategyJob) -> DataFrame:
     query, stream = GroupQuery(job.plan, used_columns(job.plan, job.sequence), job.sequence), job.plan.stream
     groups, partials = static_groups(job.plan, job.key_groups), Partials(job.plan)
-    discretizer = Discretizer(query, partials, job.key_groups)
+    discretizer = CentralDiscretizer(query, partials, job.key_groups)
     packed = mapped(job.frame, needed(job, query), Packer(stream, query.columns, groups), PACKED)
     told_as = spark_schema(_SCHEMA)
     unpack = Unpacker(storable_schema(query.result_schema), None)

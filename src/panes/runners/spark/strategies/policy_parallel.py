@@ -16,16 +16,16 @@ import numpy as np
 import pyarrow as pa
 
 from panes.aggregates.base import Cells
+from panes.connectors.spark_types import spark_schema, storable_schema
 from panes.policies.policy import PolicyMachine
 from panes.policies.specs import Active, Time, Tumble
 from panes.runners.spark.frame_columns import by_group, mapped
 from panes.runners.spark.group_operator import GroupQuery, used_columns
 from panes.runners.spark.packing import from_bytes, group_labels, group_of, read, to_bytes
-from panes.runners.spark.spark_types import spark_schema, storable_schema
-from panes.runners.spark.strategies.card import Job, Strategy
+from panes.runners.spark.strategies.card import Strategy, StrategyJob
 from panes.runners.spark.strategies.key_groups import Unpacker, needed
 from panes.runners.spark.strategies.policy_parts import Partials, messages, refusal, slots_of
-from panes.runners.spark.strategies.time_borders import Borders
+from panes.runners.spark.strategies.time_borders import TimeBorders
 from panes.slicing.keys import KeyDirectory
 from panes.slicing.lane import NO_TIME
 from panes.slicing.operator import SliceOperator
@@ -48,7 +48,7 @@ class Share:
 
     query: GroupQuery
     partials: Partials
-    borders: tuple[Borders, ...]
+    borders: tuple[TimeBorders, ...]
     groups: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -126,7 +126,7 @@ class Joining:
 
     plan: GroupQuery
     partials: Partials
-    borders: tuple[Borders, ...]
+    borders: tuple[TimeBorders, ...]
     labels: tuple[str, ...]
 
     def results(self, table: pa.Table) -> pa.Table:
@@ -214,7 +214,7 @@ class Joining:
         return self.partials.results(pa.Table.from_arrays(cast, schema=schema), values)
 
 
-def borders_of(machine: PolicyMachine) -> Borders | None:
+def borders_of(machine: PolicyMachine) -> TimeBorders | None:
     """The borders of policies by time alone; None: the policies are others."""
     if machine.central or machine.clocked or len(machine.trigger) != 1 or len(machine.evict) != 1:
         return None
@@ -223,15 +223,15 @@ def borders_of(machine: PolicyMachine) -> Borders | None:
         return None
     first = trigger.start + trigger.delay
     if isinstance(evict, Active) and isinstance(evict.eviction, Tumble):
-        return Borders(first, trigger.size, None, machine.end)
-    return Borders(first, trigger.size, evict.size, machine.end) if _by_time(evict) else None
+        return TimeBorders(first, trigger.size, None, machine.end)
+    return TimeBorders(first, trigger.size, evict.size, machine.end) if _by_time(evict) else None
 
 
 def _by_time(policy: object) -> bool:
     return isinstance(policy, Time) and policy.active and policy.on is None
 
 
-def _refuses(job: Job) -> str | None:
+def _refuses(job: StrategyJob) -> str | None:
     reason = refusal(job)
     if reason is not None:
         return reason
@@ -245,12 +245,12 @@ def _refuses(job: Job) -> str | None:
     return None
 
 
-def _cost(job: Job) -> float:
+def _cost(job: StrategyJob) -> float:
     """Time relative to the key-group operator, measured on 2 cores: with keys there are many more partials."""
     return 1.4 if job.plan.stream.keys else 0.55
 
 
-def _build(job: Job) -> DataFrame:
+def _build(job: StrategyJob) -> DataFrame:
     query, partials = GroupQuery(job.plan, used_columns(job.plan)), Partials(job.plan)
     found = [borders_of(bound) for _, bound in job.plan.bound if isinstance(bound, PolicyMachine)]
     borders = tuple(b for b in found if b is not None)

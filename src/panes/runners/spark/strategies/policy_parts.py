@@ -20,7 +20,7 @@ from panes.aggregates.columns import column_from_arrow
 from panes.plan.query import QueryPlan
 from panes.plan.scalars import Scalars
 from panes.policies.policy import PolicyMachine
-from panes.runners.spark.strategies.card import Job
+from panes.runners.spark.strategies.card import StrategyJob
 from panes.slicing.keys import KeyDirectory
 from panes.slicing.lane import Agg
 from panes.slicing.rows.range_fold import lower_ranges
@@ -92,7 +92,7 @@ class Partials:
         return windows if finalize is None else finalize(windows)
 
 
-def refusal(job: Job) -> str | None:
+def refusal(job: StrategyJob) -> str | None:
     """Why no parallel plan for policies can run a job."""
     plan = job.plan
     if not all(isinstance(bound, PolicyMachine) for _, bound in plan.bound):

@@ -10,7 +10,7 @@ Array = np.ndarray
 
 
 @dataclass(frozen=True)
-class Borders:
+class TimeBorders:
     """Borders at `first + k * every`, k from 1 on; a window holds rows up to `size` before its border.
 
     `size` None: it holds all rows since the border before (tumbling), the first one all rows before it. Slices of time

@@ -1,0 +1,1 @@
+"""What users hold: streams, queries, and the functions of `pn` that make them."""

@@ -1,0 +1,1 @@
+"""A running graph: the same nodes in this process and in Spark's workers."""

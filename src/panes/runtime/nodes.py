@@ -1,0 +1,316 @@
+"""Running nodes of a graph: what each makes, in one step, of what its inputs give in that step.
+
+Rows come a little at a time, to inlets that the driver fills before a step, and every node keeps what it needs to go
+on: what a graph gives does not depend on how many steps its rows come in. Nodes say, too, up to where their time has
+come (`Reached`), so that inputs can be merged by time and windows of time end without a further row; and which inlets
+they can't go on without (`hungry`). The same nodes run in this process and in Spark's workers.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from panes.operators.arrivals import NO_TIME, PortOutput
+from panes.plan.arrival import stamped as stamped_on_arrival
+from panes.plan.batches import conform
+from panes.plan.graph import WINDOW_END, FitNode, SelectNode, StampNode, TagNode, WindowsNode, given_at_end
+from panes.runtime.arrivals import passed_on
+from panes.runtime.operators import make_operator, pass_on
+from panes.runtime.quiet import Alarm, Beat, ByClock, Timeout, moved
+from panes.runtime.rejects import Rejects
+from panes.state.checked import demand, one_row, read_table
+from panes.windows.base import ALWAYS
+
+State = tuple[dict[str, Any], dict[str, pa.Table]]
+Item = PortOutput | Beat
+NOTHING = np.empty(0, np.int64)
+#: All rows are there, and none will come.
+ENDED = int(np.iinfo(np.int64).max)
+
+
+@dataclass(frozen=True)
+class Reached:
+    """No row that is still to come has a `column` below `tick`, which is in the type of that column."""
+
+    column: str = ""
+    kind: pa.DataType | None = None
+    tick: int = NO_TIME
+
+    @property
+    def ended(self) -> bool:
+        return self.tick == ENDED
+
+    def of(self, column: str, kind: pa.DataType) -> int:
+        """The same for a reader that goes by `column`, as `kind`."""
+        if self.tick == ENDED:
+            return ENDED
+        if column != self.column or self.kind is None or self.tick == NO_TIME:
+            return NO_TIME
+        if kind == self.kind:
+            return self.tick
+        return int(pa.array([self.tick]).cast(self.kind).cast(kind).cast(pa.int64())[0].as_py())
+
+
+#: Nothing is known of rows that are still to come.
+UNKNOWN = Reached()
+#: There are none to come.
+END = Reached(tick=ENDED)
+
+
+@dataclass(frozen=True)
+class Gave:
+    """What a node gives in a step: rows with punctuations, and beats of the clock between them."""
+
+    items: Sequence[Item]
+    reached: Reached = UNKNOWN
+
+
+def rows_alone(table: pa.Table) -> PortOutput:
+    """Rows without punctuations."""
+    return PortOutput(table, NOTHING, NOTHING, NOTHING)
+
+
+class RunningNode(ABC):
+    """One node, with the nodes that it reads."""
+
+    inputs: tuple[RunningNode, ...] = ()
+    #: whether something happens when time passes without a row
+    by_time = False
+
+    @abstractmethod
+    def step(self, rejects: Rejects) -> Gave:
+        """Do what is to be done with what the inlets have now."""
+
+    def hungry(self) -> list[Inlet]:
+        """The inlets that must have rows, or end, for the node to give more."""
+        return [inlet for each in self.inputs for inlet in each.hungry()]
+
+    def dump(self) -> State:
+        """All that is kept from one step to the next."""
+        return {}, {}
+
+    def load(self, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
+        """Go on from there; for a node that has seen nothing."""
+        demand(not facts and not tables, "there is state of a node that keeps none")
+
+    @property
+    def nbytes(self) -> int:
+        return 0
+
+
+class Inlet(RunningNode):
+    """Where rows come in: those that the driver of the graph puts here for a step."""
+
+    def __init__(self, schema: pa.Schema, time: str | None = None) -> None:
+        self.schema = schema
+        #: the column that the driver knows the time of, if it does
+        self.time = time
+        self.tick = NO_TIME
+        self.items: Sequence[Item] = ()
+
+    def put(self, table: pa.Table, tick: int = NO_TIME) -> None:
+        """Rows for the next step, and up to where time has come after them."""
+        self.items = (rows_alone(table),) if table.num_rows else ()
+        self.tick = tick
+
+    def clear(self) -> None:
+        """The step is done."""
+        self.items = ()
+
+    def step(self, rejects: Rejects) -> Gave:
+        if self.tick == ENDED:
+            return Gave(self.items, END)
+        if self.time is None:
+            return Gave(self.items)
+        return Gave(self.items, Reached(self.time, self.schema.field(self.time).type, self.tick))
+
+    def hungry(self) -> list[Inlet]:
+        return [] if self.tick == ENDED else [self]
+
+
+class RowByRow(RunningNode):
+    """A node that makes of each batch of its input what it does, and keeps nothing; beats pass."""
+
+    def __init__(self, schema: pa.Schema, source: RunningNode, timeout: Timeout | None = None) -> None:
+        self.inputs = (source,)
+        self._schema = schema
+        self._timeout = timeout or Timeout(None, None)
+
+    def step(self, rejects: Rejects) -> Gave:
+        gave = self.inputs[0].step(rejects)
+        items: list[Item] = []
+        for item in gave.items:
+            if not isinstance(item, Beat):
+                self._timeout.row()
+                made = self.made(item)
+                if made.table.num_rows or len(made.marks):
+                    items.append(replace(made, table=conform(made.table, self._schema)))
+            elif self._timeout.hear(item):
+                break
+            else:
+                items.append(item)
+        ended = gave.reached.ended or self._timeout.over
+        return Gave(items, END if ended else self.passed(gave.reached))
+
+    def hungry(self) -> list[Inlet]:
+        return [] if self._timeout.over else super().hungry()
+
+    @abstractmethod
+    def made(self, given: PortOutput) -> PortOutput:
+        """What is made of rows."""
+
+    def passed(self, reached: Reached) -> Reached:
+        """What is known of rows to come, by what is known of those of the input."""
+        return UNKNOWN
+
+
+class RunningFit(RowByRow):
+    """Columns under the names and in the types that a stream declares."""
+
+    def __init__(self, node: FitNode, source: RunningNode) -> None:
+        super().__init__(node.schema, source)
+        self._columns = node.columns
+
+    def made(self, given: PortOutput) -> PortOutput:
+        named = given.table.select(list(self._columns.values())).rename_columns(list(self._columns))
+        return rows_alone(named)
+
+
+class RunningStamp(RowByRow):
+    """Rows with the time at which they came."""
+
+    def __init__(self, node: StampNode, source: RunningNode, alarm: Alarm | None) -> None:
+        super().__init__(node.schema, source)
+        self._time = node.time
+        self._alarm = alarm
+        self._reached = NO_TIME
+
+    def made(self, given: PortOutput) -> PortOutput:
+        now = None if self._alarm is None else self._alarm.now
+        table, self._reached = stamped_on_arrival(given.table, self._time, self._reached, now)
+        return rows_alone(table)
+
+
+class RunningSelect(RowByRow):
+    """`where` and `select`; punctuations pass."""
+
+    def __init__(self, node: SelectNode, source: RunningNode, alarm: Alarm | None = None) -> None:
+        super().__init__(node.schema, source, Timeout(node.silence.timeout, alarm))
+        self._flow = node.flow
+
+    def made(self, given: PortOutput) -> PortOutput:
+        return passed_on(self._flow, given)
+
+    def passed(self, reached: Reached) -> Reached:
+        wanted = self._flow.scalars.wanted.get(reached.column)
+        return UNKNOWN if wanted is None or wanted.column != reached.column else reached
+
+
+class RunningTag(RowByRow):
+    """One stream of a join, among the rows of all its streams."""
+
+    def __init__(self, node: TagNode, source: RunningNode) -> None:
+        super().__init__(node.schema, source)
+        self._tagging = node.tagging
+
+    def made(self, given: PortOutput) -> PortOutput:
+        return rows_alone(self._tagging.apply(given.table))
+
+    def passed(self, reached: Reached) -> Reached:
+        of = self._tagging.columns
+        name = next((name for name in self._schema.names if of.get(name) == reached.column), None)
+        return UNKNOWN if name is None else replace(reached, column=name)
+
+
+class RunningWindows(RunningNode):
+    """Windows in the graph: the operator of a query, whose event time follows the rows that it gets."""
+
+    by_time = True
+
+    def __init__(self, node: WindowsNode, source: RunningNode, alarm: Alarm | None = None) -> None:
+        self.inputs = (source,)
+        self._node = node
+        self._op = make_operator(node.plan)
+        stream = node.plan.stream
+        self._timeout = Timeout(stream.silence.timeout, alarm)
+        self._clock = None if alarm is None else ByClock(stream.silence, stream.domain, alarm)
+        self._ended = False
+        #: the column that says when results are given, if they are given just then
+        self._end = node.plan.shape.called(WINDOW_END)
+        if self._end is not None and isinstance(given_at_end(node, self._end), str):
+            self._end = None
+
+    def step(self, rejects: Rejects) -> Gave:
+        gave, stream = self.inputs[0].step(rejects), self._node.plan.stream
+        items: list[Item] = []
+        for item in gave.items:
+            if not isinstance(item, Beat):
+                self._timeout.row()
+                if self._clock is not None:
+                    self._clock.row()
+                self._give(items, self._op.push(item.table).table)
+            elif self._timeout.hear(item):
+                break
+            else:
+                assert self._clock is not None
+                result, passed = moved(self._clock, item, self._op)
+                if result is not None:
+                    self._give(items, result.table)
+                items.append(passed)  # after the results: windows over them may close by it, too
+        tick = ENDED if self._timeout.over else gave.reached.of(stream.time, stream.schema.field(stream.time).type)
+        if tick == ENDED and not self._ended:
+            self._give(items, self._op.finish().table)
+            self._ended = True
+        elif ENDED > tick > self._op.watermark:
+            self._give(items, self._op.advance(tick).table)
+        pass_on(self._op, rejects)
+        return Gave(items, END if tick == ENDED else self._reached())
+
+    def _reached(self) -> Reached:
+        """Windows whose end the watermark has come to are given; those to come end later."""
+        if self._end is None or self._op.watermark <= ALWAYS:
+            return UNKNOWN
+        return Reached(self._end, self._node.schema.field(self._end).type, self._op.watermark + 1)
+
+    def _give(self, items: list[Item], table: pa.Table) -> None:
+        if table.num_rows:
+            items.append(rows_alone(conform(table, self._node.schema)))
+
+    def hungry(self) -> list[Inlet]:
+        return [] if self._timeout.over else super().hungry()
+
+    def dump(self) -> State:
+        return {}, {"operator": pa.table({"snapshot": pa.array([self._op.snapshot()], pa.large_binary())})}
+
+    def load(self, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
+        kept = one_row(read_table(tables, "operator", {"snapshot": pa.large_binary()}), "operator")["snapshot"]
+        plan = self._node.plan
+        self._op = make_operator(plan, restore=kept, trusted=plan.operator_spec().user_code)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self._op.metrics["bytes"])
+
+
+def under(prefix: str, tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    """The tables whose names begin with this, by the rest of their names."""
+    return {name[len(prefix) :]: table for name, table in tables.items() if name.startswith(prefix)}
+
+
+def every_node(root: RunningNode) -> Iterator[RunningNode]:
+    """A node and all that it reads, inputs first, each once."""
+    seen: dict[int, RunningNode] = {}
+
+    def visit(node: RunningNode) -> None:
+        for each in node.inputs:
+            visit(each)
+        seen.setdefault(id(node), node)
+
+    visit(root)
+    return iter(seen.values())
