@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup test lint types pytest demo bench bench-spark bench-cells bench-start bench-against fuzz fuzz-cql fuzz-policies fuzz-errors fuzz-spark fuzz-late docs clean java chaos
+.PHONY: help setup test lint types pytest demo bench bench-spark bench-cells bench-start bench-against fuzz fuzz-cql fuzz-policies fuzz-forms fuzz-errors fuzz-spark fuzz-late docs clean java chaos
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -96,6 +96,9 @@ fuzz-cql: setup ## compare random CQL programs with their oracle for BUDGET=600 
 
 fuzz-policies: setup ## compare random policy windows with their flow as specified for BUDGET=600 seconds (SEED=n to repeat a run)
 	$(BIN)/python -m tests.policy_fuzz --budget $(BUDGET) $(if $(SEED),--seed $(SEED))
+
+fuzz-forms: setup ## compare windows in normal form with the same as written for BUDGET=600 seconds (SEED=n to repeat a run)
+	$(BIN)/python -m tests.fuzz.forms --budget $(BUDGET) $(if $(SEED),--seed $(SEED))
 
 fuzz-errors: setup ## raise errors at random lines of calls for BUDGET=600 seconds; nothing may have changed (SEED=n to repeat a run)
 	$(BIN)/python -m tests.fuzz.errors --budget $(BUDGET) $(if $(SEED),--seed $(SEED))

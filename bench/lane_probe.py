@@ -19,7 +19,7 @@ import pyarrow as pa
 from panes import aggregates
 from panes.aggregates.base import Column
 from panes.slicing.keys import KeyDirectory
-from panes.slicing.lane import Agg, Query, Rows
+from panes.slicing.lane import Agg, RowBatch, RunningWindow
 from panes.slicing.partials.partial_lane import PartialLane
 from panes.windows.base import TIME, Bound
 from panes.windows.periodic import Periodic
@@ -70,7 +70,7 @@ CASES = [
 ]
 
 
-def batches(case: Case, count: int, seed: int = 0) -> list[tuple[pa.Array | None, Rows]]:
+def batches(case: Case, count: int, seed: int = 0) -> list[tuple[pa.Array | None, RowBatch]]:
     """Batches of rows, and the key column of each (rows then have no slots yet)."""
     rng = np.random.default_rng(seed)
     out = []
@@ -84,17 +84,17 @@ def batches(case: Case, count: int, seed: int = 0) -> list[tuple[pa.Array | None
         keys = pa.array(rng.integers(0, case.keys, BATCH) * 7919) if case.keys else None
         column = Column(rng.random(BATCH), None, pa.float64())
         seq = np.arange(i * BATCH, (i + 1) * BATCH)
-        out.append((keys, Rows(None, times, seq, {"v": column}, not case.late)))
+        out.append((keys, RowBatch(None, times, seq, {"v": column}, not case.late)))
     return out
 
 
 def lane_of(case: Case) -> PartialLane:
-    queries = [Query(f"w{i}", i, w) for i, w in enumerate(case.windows)]
+    queries = [RunningWindow(f"w{i}", i, w) for i, w in enumerate(case.windows)]
     agg = Agg("s", ("v",), getattr(aggregates, case.agg)("v").bind([pa.float64()]))
     return PartialLane(queries, [agg], lateness=None, keyed=bool(case.keys))
 
 
-def run(case: Case, data: list[tuple[pa.Array | None, Rows]]) -> tuple[float, int, PartialLane]:
+def run(case: Case, data: list[tuple[pa.Array | None, RowBatch]]) -> tuple[float, int, PartialLane]:
     """Seconds, results, and the lane. The clock starts when windows have filled, after 62 batches."""
     lane = lane_of(case)
     directory = KeyDirectory([pa.int64()]) if case.keys else None
@@ -105,7 +105,7 @@ def run(case: Case, data: list[tuple[pa.Array | None, Rows]]) -> tuple[float, in
             begin = time.thread_time()
             results = 0
         if directory is not None and keys is not None:
-            rows = Rows(directory.slots([keys]), rows.times, rows.seq, rows.columns, rows.in_order)
+            rows = RowBatch(directory.slots([keys]), rows.times, rows.seq, rows.columns, rows.in_order)
         lane.add(rows)
         watermark = int(rows.times[-1]) if rows.in_order else int(rows.times.max()) - 2 * SECOND
         results += len(lane.advance(watermark))

@@ -55,7 +55,7 @@ def test_a_wrong_name_is_an_attribute_error() -> None:
         _ = pn.tumblig
 
 
-def test_star_import() -> None:
+def test_a_star_import_brings_the_public_names() -> None:
     code = "from panes import *; tumbling; stream; UserAggregate"
     subprocess.run([sys.executable, "-c", code], check=True)
 

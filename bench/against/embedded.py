@@ -78,6 +78,20 @@ def _policy(rows: int | None, *, window: str, own: int) -> Callable[[], Pass]:
     return lambda: timed(start(), batches)
 
 
+def _form(rows: int | None, *, group: str, window: str, own: int) -> Callable[[], Pass]:
+    """A window of which there are others, written with other words."""
+    import panes as pn
+    from bench import forms
+
+    parts = forms.batches(rows or own, 100, forms.BATCH)
+
+    def start() -> _Pushing:
+        stream = pn.stream(None, schema={"ts": "bigint", "k": "bigint", "v": "double"}, time="ts", key="k")
+        return _Pushing(stream.window(w=forms.GROUPS[group][window]).agg(n="count(*)", x="sum(v)").operator())
+
+    return lambda: timed(start(), parts)
+
+
 def _join(rows: int) -> tuple[Any, Any]:
     from bench.workloads.operators import PanesRunner, pairs
 
@@ -121,6 +135,18 @@ WORKS: tuple[Work, ...] = (
     Work("policies", "a common pair", partial(_policy, window="pair of policies", own=8_000_000)),
     Work("policies-general", "general form", partial(_policy, window="general form", own=4_000_000)),
     Work("policies-python", "policies in Python", partial(_policy, window="policies in Python", own=400_000)),
+    Work(
+        "policies-time", "time and time, 100 keys",
+        partial(_form, group="by time", window="policy(time, time)", own=500_000),
+    ),
+    Work(
+        "policies-count", "count and count, 100 keys",
+        partial(_form, group="by rows", window="policy(count, count)", own=2_000_000),
+    ),
+    Work(
+        "brackets-rows", "[SIZE 100 EVERY 50], 100 keys",
+        partial(_form, group="by rows", window="[SIZE 100 EVERY 50]", own=1_000_000),
+    ),
     Work("operators", "join by key within 10 s", partial(_contender, _join, 500_000)),
     Work("operators-aggregate", "last 100 rows of 1,000 keys", partial(_contender, _aggregate, 2_000_000)),
 )  # fmt: skip

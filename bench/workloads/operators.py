@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -41,19 +40,6 @@ def pairs(rows: int, size: int = data.BATCH_ROWS) -> list[Pair]:
     return [Pair(one.arrow, two.arrow, np.concatenate((one.values, two.values))) for one, two in zip(*cut)]
 
 
-def _reading() -> tuple[Any, Any, Any]:
-    """How operators are fed, in this tree or in one before the logical graph."""
-    try:
-        from panes.runners.local.merging import ports_by_time
-
-        from panes.runtime.arrivals import stamped
-        from panes.runtime.rejects import Rejects
-    except ModuleNotFoundError:
-        local = [import_module(f"panes.runners.local.{name}") for name in ("operated", "rejects")]
-        return local[0].by_time, local[0].stamped, local[1].Rejects
-    return ports_by_time, stamped, Rejects
-
-
 class PanesRunner:
     """The embedded run of `left.match(right, ...)`, batch by batch."""
 
@@ -72,13 +58,19 @@ class PanesRunner:
         self._machine = self._plan.start(mechanism)
 
     def step(self, batch: Any) -> list[pa.Table]:
-        from panes.operators.arrivals import PortOutput
+        from panes.operators.arrivals import Arrivals, arrivals_of
 
-        ports_by_time, stamped, Rejects = _reading()
-        none = np.empty(0, np.int64)
-        given = [iter([PortOutput(pa.Table.from_batches([b]), none, none, none)]) for b in (batch.left, batch.right)]
-        made = [self._machine.push(arrivals)[0] for arrivals in ports_by_time(self._plan.ports, given, Rejects())]
-        return [stamped(self._plan, 0, each).table for each in made]
+        empty = [port.rows.empty_table() for port in self._plan.ports]
+        sides = [
+            arrivals_of(port.read(pa.Table.from_batches([rows]))[0], i, empty)
+            for i, (port, rows) in enumerate(zip(self._plan.ports, (batch.left, batch.right)))
+        ]
+        times = np.concatenate([side.times for side in sides])
+        order = np.argsort(times, kind="stable")
+        tables = tuple(side.tables[i] for i, side in enumerate(sides))
+        merged = Arrivals(np.concatenate([side.ports for side in sides])[order], times[order], tables)
+        given = self._machine.push(merged)[0].table
+        return [pa.Table.from_arrays(given.columns, schema=self._plan.outputs[0].rows)]
 
     def finish(self) -> list[pa.Table]:
         return [self._machine.finish()[0].table]

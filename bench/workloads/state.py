@@ -132,8 +132,8 @@ def _time_in_order(
 
 def splits(lab: Lab) -> None:
     """What a split costs: both halves of a slice are folded again from its rows."""
-    from panes.aggregates import by_name
     from panes.aggregates.base import Column, Inputs
+    from panes.aggregates.registry import by_name
 
     for function in ("sum", "median"):
         bound = by_name(function)("v").bind([pa.float64()])

@@ -18,25 +18,34 @@ from typing import Any
 __version__ = "0.1.0"
 
 
-def _homes() -> dict[str, str]:
-    """Public name -> the module that has it."""
+def _homes() -> tuple[dict[str, str], list[str]]:
+    """Public name -> the module that has it; and modules all of whose names are public."""
     stub = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
-    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
-    return {alias.name: str(node.module) for node in imports for alias in node.names}
+    imports = [
+        (str(node.module), alias.name) for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    ]
+    return {name: home for home, name in imports if name != "*"}, [home for home, name in imports if name == "*"]
 
 
-_HOMES = _homes()
-__all__ = ["__version__", *_HOMES]
+_HOMES, _WHOLE = _homes()
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'panes' has no attribute {name!r}")
-    home = _HOMES[name]
-    value = import_module(f"panes.{name}") if home == "panes" else getattr(import_module(home), name)
+    value: Any
+    if name == "__all__":
+        value = sorted(["__version__", *_HOMES, *(each for home in _WHOLE for each in import_module(home).__all__)])
+    elif name in _HOMES:
+        home = _HOMES[name]
+        value = import_module(f"panes.{name}") if home == "panes" else getattr(import_module(home), name)
+    else:
+        homes = () if name.startswith("_") else (import_module(home) for home in _WHOLE)
+        found = next((home for home in homes if name in home.__all__), None)
+        if found is None:
+            raise AttributeError(f"module 'panes' has no attribute {name!r}")
+        value = getattr(found, name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return list(__getattr__("__all__"))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from panes.aggregates.base import BoundAggregate, Cells, Ragged
-from panes.aggregates.codec import arrow_field, cells_from_arrow, cells_to_arrow
+from panes.aggregates.columns import arrow_field, cells_from_arrow, cells_to_arrow
 from tests.aggregates.cases import AGGREGATES, MATRIX, Sample
 from tests.aggregates.reference import alike, expected
 
@@ -152,7 +152,7 @@ def inverse(name: str, sample: Sample) -> None:
 
 
 @pytest.mark.parametrize(("name", "type_name"), MATRIX)
-def test_small_inputs(name: str, type_name: str) -> None:
+def test_every_way_to_combine_partials_agrees_with_the_reference(name: str, type_name: str) -> None:
     for seed in range(4):
         for function in CHECKS:
             function(name, sample_for(name, type_name, seed))
@@ -162,7 +162,7 @@ COMPILED = ("int64", "wide int64", "float64 with NaN")
 
 
 @pytest.mark.parametrize(("name", "type_name"), [c for c in MATRIX if c[1] in COMPILED])
-def test_large_inputs(name: str, type_name: str) -> None:
+def test_compiled_loops_agree_with_the_reference(name: str, type_name: str) -> None:
     """Beyond the size from which compiled loops take over."""
     for function in (lift, any_bracketing, groups, ranges_of_cells):
         function(name, sample_for(name, type_name, 1, rows=5000))

@@ -14,7 +14,7 @@ from panes.aggregates.base import Aggregate, Cells
 from panes.aggregates.quantiles import ranks_of, share
 from panes.aggregates.runs import Runs
 from panes.errors import DataError, QueryError
-from panes.testing.evaluate import evaluate, inputs_of
+from panes.testing.aggregates import evaluate, inputs_of
 
 MOST = 2**63 - 1
 
@@ -53,7 +53,7 @@ def test_s35_sorted_runs_with_repetitions() -> None:
     assert bound.lower_ranges(cells, None, np.array([0, 2])).to_pylist() == [2]
 
 
-def test_s37_m4() -> None:
+def test_m4_is_min_max_first_and_last() -> None:
     assert evaluate(pn.m4("v"), [5, 9, 2, 7]) == {"min": 2, "max": 9, "first": 5, "last": 7}
 
 
@@ -114,7 +114,9 @@ EXAMPLES: list[tuple[Aggregate, list[list[object]], object]] = [
 
 
 @pytest.mark.parametrize(("aggregate", "columns", "wanted"), EXAMPLES, ids=lambda v: str(v)[:40])
-def test_corners(aggregate: Aggregate, columns: list[list[object]], wanted: object) -> None:
+def test_odd_values_give_what_is_written_down(
+    aggregate: Aggregate, columns: list[list[object]], wanted: object
+) -> None:
     found = evaluate(aggregate, *columns)
     if isinstance(wanted, float) and math.isnan(wanted):
         assert isinstance(found, float)

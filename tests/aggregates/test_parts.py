@@ -16,10 +16,10 @@ from panes import aggregates as pn
 from panes.aggregates.base import Inputs
 from panes.aggregates.columns import arrow_from_values, column_from_arrow
 from panes.aggregates.pairs import FUNCTIONS as PAIRS
-from panes.aggregates.registry import by_name, names
+from panes.aggregates.registry import by_name, entries, names
 from panes.aggregates.segments import compress, segment_count, segment_reduce, sort_by_group
 from panes.errors import DataError, ExpressionError
-from panes.testing.evaluate import evaluate
+from panes.testing.aggregates import evaluate
 
 
 def test_segment_reduce_gives_the_identity_for_empty_segments() -> None:
@@ -38,7 +38,7 @@ def test_compress_counts_from_the_first_segment_on() -> None:
 
 
 @pytest.mark.parametrize("segments", [3, 100])
-def test_segment_count(segments: int) -> None:
+def test_flags_are_counted_per_segment(segments: int) -> None:
     flags = np.random.default_rng(0).random(500) < 0.5
     offsets = np.linspace(0, 500, segments + 1).astype(np.int64)
     parts = [flags[a:b].sum() for a, b in zip(offsets[:-1], offsets[1:], strict=True)]  # noqa: RUF007
@@ -77,7 +77,7 @@ ROUND_TRIPS = [
 
 
 @pytest.mark.parametrize("array", ROUND_TRIPS, ids=lambda a: f"{a.type}-{len(a)}")
-def test_columns_go_round(array: pa.Array) -> None:
+def test_columns_come_back_as_they_were(array: pa.Array) -> None:
     column = column_from_arrow(array)
     assert arrow_from_values(column.values, column.valid, column.type).equals(array)
     part = array.slice(1)
@@ -156,6 +156,11 @@ def test_every_name_makes_an_aggregate() -> None:
     assert by_name("approx_count_distinct")("x", 0.05).relative_error == 0.05  # type: ignore[attr-defined]
 
 
+def test_no_name_stands_for_two_aggregates() -> None:
+    said = [name for entry in entries() for name in entry.names]
+    assert len(said) == len(set(said))
+
+
 def test_an_unknown_name_is_answered_with_a_near_one() -> None:
     with pytest.raises(ExpressionError, match="'medain'; did you mean median"):
         by_name("medain")
@@ -166,7 +171,7 @@ def test_small_inputs_do_not_load_numba() -> None:
 import sys
 import numpy as np, pyarrow as pa
 from panes import aggregates as pn
-from panes.testing.evaluate import inputs_of
+from panes.testing.aggregates import inputs_of
 for a in (pn.sum("x"), pn.min("x"), pn.count("x"), pn.median("x"), pn.first("x"), pn.stddev("x")):
     b = a.bind([pa.float64()])
     rows = inputs_of([pa.array(np.arange(2000.0))])

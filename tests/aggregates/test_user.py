@@ -15,13 +15,12 @@ from hypothesis import strategies as st
 import panes
 from panes import aggregates as pn
 from panes.aggregates.base import Array
-from panes.aggregates.codec import cells_from_arrow, cells_to_arrow
-from panes.aggregates.columns import column_from_arrow
+from panes.aggregates.columns import cells_from_arrow, cells_to_arrow, column_from_arrow
 from panes.aggregates.segments import segment_reduce
 from panes.errors import DataError, QueryError, SnapshotMismatch
 from panes.state.pickles import trusting
 from panes.testing import check_laws, evaluate
-from panes.testing.evaluate import inputs_of
+from panes.testing.aggregates import inputs_of
 
 
 class Spread(pn.UserAggregate):

@@ -15,7 +15,7 @@ from bench.contenders import ENGINE, Contender, RivalRunner, rival
 from bench.harness import RATE, Claim, Goal, Lab, Options, Point, Workload, run
 from bench.rivals import FUNCTIONS, Cutty, Pairs, Periodic, TupleBuffer
 from bench.workloads.catalogue import WORKLOADS
-from panes.cli import bench as bench_command
+from panes.cli import main as bench_command
 from panes.cli.main import app
 
 QUICK = Options(quick=True, repeat=1)
@@ -80,7 +80,7 @@ def test_slow_contenders_are_cut_and_said_to_be() -> None:
         (Goal(least=3), 3, None, True),
     ],
 )
-def test_goals(goal: Goal, rate: float, passes: float | None, met: bool) -> None:
+def test_a_goal_is_missed_by_any_of_its_limits(goal: Goal, rate: float, passes: float | None, met: bool) -> None:
     assert Point("w", {}, ENGINE, RATE, rate, goal, {"sum_passes": passes}).met is met
 
 
@@ -137,7 +137,7 @@ def test_panes_bench_outside_a_checkout_says_what_to_do(monkeypatch: pytest.Monk
     assert "run from a checkout" in result.output
 
 
-def test_panes_version() -> None:
+def test_panes_version_says_its_own_first() -> None:
     result = CliRunner().invoke(app, ["version"])
     assert result.exit_code == 0
     assert result.output.startswith("panes 0.")

@@ -55,15 +55,15 @@ def test_check_notes_sizes_that_are_no_multiple_of_the_slide(panes: Panes) -> No
     assert done.exit_code == 0
     first = [line for line in done.stderr.splitlines() if ": note: " in line]
     assert first == [
-        "stdin:3:27: note: windows of 10 min every 3 min end at every slide, and 10 min is no multiple of 3 min",
-        "stdin:7:62: note: windows of 5 every 2 end at every slide, and 5 is no multiple of 2",
+        "stdin:3:27: note: windows of 10 min every 3 min end at every slide, and 10 min is not a multiple of 3 min",
+        "stdin:7:62: note: windows of 5 every 2 end at every slide, and 5 is not a multiple of 2",
     ]
     assert "write ALIGN START for windows that start there" in done.stderr
     found = json.loads(panes("check", "--json", "-", stdin=SLIDES).stdout)
     assert [(f["severity"], f["line"]) for f in found] == [("note", 3), ("note", 7)]
 
 
-def test_check_for_editors(panes: Panes) -> None:
+def test_check_tells_errors_as_json_for_editors(panes: Panes) -> None:
     done = panes("check", "--json", "-", "app.cql", stdin=WRONG)
     assert done.exit_code == 1
     errors = json.loads(done.stdout)
@@ -92,7 +92,7 @@ def test_a_file_that_is_no_text(panes: Panes, tmp_path: Path) -> None:
     assert "UTF-8" in done.stderr
 
 
-def test_fmt_in_place(panes: Panes, tmp_path: Path) -> None:
+def test_fmt_lays_files_out_in_place(panes: Panes, tmp_path: Path) -> None:
     (tmp_path / "app.cql").write_text("select a,b from t[size 3];-- why\n")
     assert panes("fmt", "--check", "app.cql").exit_code == 1
     done = panes("fmt", "app.cql")
@@ -125,14 +125,14 @@ def test_fmt_leaves_files_with_errors(panes: Panes, tmp_path: Path) -> None:
         ("compile", "Strategy"),
     ],
 )
-def test_explain_each_phase(panes: Panes, phase: str, said: str) -> None:
+def test_explain_shows_what_each_phase_gives(panes: Panes, phase: str, said: str) -> None:
     done = panes("explain", "app.cql", "--phase", phase)
     assert done.exit_code == 0, done.stderr
     assert said in done.stdout
     assert "-- line 2: SELECT symbol" in done.stdout
 
 
-def test_explain_text(panes: Panes) -> None:
+def test_explain_takes_text_instead_of_a_file(panes: Panes) -> None:
     done = panes("explain", "-e", "SELECT 1 + 2 AS three FROM s", "--phase", "rewrite")
     assert done.stdout.startswith("SELECT 3 AS three")
 

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from panes.cli import interrupts
+from panes.cli import shell
 
 pytestmark = pytest.mark.skipif(
     threading.current_thread() is not threading.main_thread(), reason="signals go to the main thread"
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def test_a_swallowed_interrupt_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interrupts, "AGAIN", 0.05)
+    monkeypatch.setattr(shell, "AGAIN", 0.05)
     before = signal.getsignal(signal.SIGINT)
     swallowed = []
 
@@ -29,7 +29,7 @@ def test_a_swallowed_interrupt_comes_again(monkeypatch: pytest.MonkeyPatch) -> N
         swallowed.append(True)
         time.sleep(30)
 
-    with pytest.raises(KeyboardInterrupt), interrupts.repeated_interrupts():
+    with pytest.raises(KeyboardInterrupt), shell.repeated_interrupts():
         library()
     assert swallowed
     assert signal.getsignal(signal.SIGINT) is before

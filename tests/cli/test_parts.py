@@ -13,11 +13,10 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from panes.cli.cells import PrintedTable, cell
 from panes.cli.engine import together
-from panes.cli.live import LiveTables, Seen
 from panes.cli.on_spark import reason, start_spark
-from panes.cli.writers import Format, format_of, open_writer
+from panes.cli.sinks import Format, format_of, open_writer
+from panes.cli.tables import LiveTables, PrintedTable, Seen, cell
 from panes.errors import QueryError
 
 MOMENT = dt.datetime(2020, 1, 2, 3, 4, 5)
@@ -39,7 +38,7 @@ MOMENT = dt.datetime(2020, 1, 2, 3, 4, 5)
         ({"a": [1]}, "{a: [1]}"),
     ],
 )
-def test_cells(value: Any, shown: str) -> None:
+def test_a_value_is_shown_on_one_line(value: Any, shown: str) -> None:
     assert cell(value) == shown
 
 
@@ -79,7 +78,7 @@ def written(form: Format, to: Path) -> bytes:
     return to.read_bytes()
 
 
-def test_json_lines(tmp_path: Path) -> None:
+def test_json_has_what_json_can_say(tmp_path: Path) -> None:
     first, second = map(json.loads, written(Format.json, tmp_path / "x").splitlines())
     assert first == {
         "f": 1.5,
@@ -92,20 +91,20 @@ def test_json_lines(tmp_path: Path) -> None:
     assert set(second.values()) == {None}
 
 
-def test_csv(tmp_path: Path) -> None:
+def test_csv_quotes_text_and_writes_lists_as_json(tmp_path: Path) -> None:
     lines = written(Format.csv, tmp_path / "x").decode().splitlines()
     assert lines[0] == "f,s,t,l,d,b"
     assert lines[1] == '1.5,"a ""quoted"", text",2020-01-02 03:04:05.000000,"[1, 2]",1.10,"/w=="'
 
 
-def test_parquet(tmp_path: Path) -> None:
+def test_parquet_keeps_the_schema(tmp_path: Path) -> None:
     from pyarrow import parquet
 
     written(Format.parquet, tmp_path / "x")
     assert parquet.read_table(tmp_path / "x").schema == TABLE.schema
 
 
-def test_formats_of_files() -> None:
+def test_the_suffix_says_the_format_of_a_file() -> None:
     assert [format_of(p) for p in ("a.CSV", "a.jsonl", "a.pq", "a")] == [Format.csv, Format.json, Format.parquet, None]
     with pytest.raises(QueryError, match="not as table"):
         open_writer(Format.table, TABLE.schema, io.BytesIO())
@@ -140,7 +139,7 @@ def test_live_tables_stay_when_queries_have_ended() -> None:
     assert "30 rows in" in last
 
 
-def test_tables_by_turns() -> None:
+def test_tables_of_several_queries_come_by_turns() -> None:
     short, long = [numbers(0, 1)], [numbers(1, 2), numbers(2, 3), numbers(3, 4)]
     turns = [(number, table["n"][0].as_py()) for number, table in together([iter(short), iter(long)])]
     assert turns == [(0, 0), (1, 1), (1, 2), (1, 3)]
@@ -156,7 +155,9 @@ def test_tables_by_turns() -> None:
         ("spark://host:7077", {"settings": {"spark.master": "spark://host:7077", "a": "b"}}),
     ],
 )
-def test_masters(monkeypatch: pytest.MonkeyPatch, master: str | None, options: dict[str, Any]) -> None:
+def test_a_master_becomes_options_of_the_session(
+    monkeypatch: pytest.MonkeyPatch, master: str | None, options: dict[str, Any]
+) -> None:
     monkeypatch.setattr("panes.runners.spark.session.spark", lambda **given: given)
     assert start_spark(master, {"a": "b"}) == {"settings": {"a": "b"}, **options}
 

@@ -143,7 +143,7 @@ def test_lines_that_cannot_be_read_are_counted(panes: Panes, tmp_path: Path) -> 
         (("app.cql", "--runner", "flink"), "flink"),
     ],
 )
-def test_wrong_usage(panes: Panes, arguments: tuple[str, ...], said: str) -> None:
+def test_wrong_usage_is_said_and_ends_with_2(panes: Panes, arguments: tuple[str, ...], said: str) -> None:
     done = panes("run", *arguments)
     assert done.exit_code == 2
     assert said in done.stderr

@@ -15,9 +15,9 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from panes.cli.completion import suggestions
 from panes.cli.prompt import NameCompleter, PromptReader, history_file
-from panes.cli.reading import LineReader, is_finished, open_reader
+from panes.cli.reading import LineReader, is_finished, suggestions
+from panes.cli.shell import open_reader
 from panes.cli.shell_help import COMMANDS, TOPICS, help_text
 from panes.cql.errors import CqlError
 from panes.cql.parse import parse
@@ -53,7 +53,7 @@ def test_a_split_goes_on_behind_its_semicolons(panes: Panes) -> None:
     )
 
 
-def test_commands(panes: Panes, tmp_path: Path) -> None:
+def test_backslash_commands_are_carried_out(panes: Panes, tmp_path: Path) -> None:
     (tmp_path / "make.cql").write_text(MAKE)
     done = panes(
         "sql", stdin="\\i make.cql\n\\d\n\\d trades\n\\timing\nSHOW STREAMS;\n\\timing off\n\\h\n\\q\nSHOW SCHEMAS;\n"
@@ -161,13 +161,15 @@ def session() -> Session:
         ("\\h sel", "SELECT", "SHOW"),
     ],
 )
-def test_completion(session: Session, before: str, wanted: str, unwanted: str) -> None:
+def test_completion_suggests_what_fits_here_only(session: Session, before: str, wanted: str, unwanted: str) -> None:
     found = [s.text for s in suggestions(before, lambda: session)]
     assert set(wanted.split()) <= set(found)
     assert not set(unwanted.split()) & set(found)
 
 
-def test_completion_of_files(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_completion_suggests_files_of_a_folder(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "apps").mkdir()
     (tmp_path / "apps" / "one.cql").touch()

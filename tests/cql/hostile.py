@@ -22,8 +22,7 @@ from panes.cql.layout import lay_out
 from panes.cql.layout_atoms import KEYWORDS
 from panes.cql.lexing import MAX_STATEMENT
 from panes.cql.parse import Located, parse, parse_all, parse_one
-from panes.cql.printing import to_text
-from panes.plan.dialect import SCALAR_FUNCTIONS
+from panes.plan.functions import SCALAR_FUNCTIONS
 from tests.cql.fixtures import fixtures
 
 LIMIT = 0.1
@@ -289,7 +288,7 @@ def _wrong_error(error: BaseException, text: str) -> str:
 
 def _wrong_reading(text: str, statements: list[object]) -> str:
     for statement in statements:
-        written = to_text(statement)  # type: ignore[arg-type]
+        written = statement.cql()  # type: ignore[arg-type]
         # escapes can make a text longer than a statement may be
         if len(written) <= MAX_STATEMENT and parse_one(written) != statement:
             return f"read otherwise when written: {written}"

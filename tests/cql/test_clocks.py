@@ -89,7 +89,7 @@ def test_queries_are_written_with_it() -> None:
         ("TIMEOUT 1 month", "a clock can't count them"),
     ],
 )
-def test_what_is_refused(clause: str, message: str) -> None:
+def test_wrong_clauses_of_silence_are_refused(clause: str, message: str) -> None:
     with pytest.raises(CqlError, match=message):
         list(Session().run(f"{STREAM} {clause}"))
 
@@ -102,6 +102,6 @@ def test_derived_streams_go_by_those_they_read() -> None:
         list(Session({"data": []}).run(f"{STREAM}; {late}"))
 
 
-def test_explain_says_it() -> None:
+def test_explain_says_how_long_silence_may_last() -> None:
     (table,) = Session().run(f"EXPLAIN RESOLVE {STREAM} IDLE 30 sec")
     assert ("  idle 30 sec",) in table.rows  # type: ignore[union-attr]

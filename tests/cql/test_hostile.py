@@ -46,7 +46,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_refused(name: str) -> None:
+def test_hostile_text_is_refused_with_a_place(name: str) -> None:
     with pytest.raises(CqlError) as raised:
         parse(TEXTS[name])
     str(raised.value).encode()
@@ -54,7 +54,7 @@ def test_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("start", range(0, 2000, 500))
-def test_random_strings(start: int) -> None:
+def test_random_strings_never_crash_the_parser(start: int) -> None:
     bad = {}
     for number in range(start, start + 500):
         found = outcome(hostile(4, number))

@@ -9,8 +9,8 @@ import pytest
 
 from panes.cql.dialect import Cql
 from panes.cql.errors import CqlError
+from panes.cql.layout import format_text
 from panes.cql.parse import parse
-from panes.cql.printing import format_text, to_text
 from tests.cql.fixtures import fixtures
 
 VALID = [fixture.text for fixture in fixtures() if fixture.valid]
@@ -64,14 +64,14 @@ SAMPLES = {
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_sample(name: str) -> None:
+def test_a_statement_is_laid_out_in_one_way(name: str) -> None:
     text, expected = SAMPLES[name]
     assert format_text(text) == expected
     assert format_text(expected) == expected
 
 
 def statements(text: str) -> list[str]:
-    return [to_text(found.statement) for found in parse(text)]
+    return [found.statement.cql() for found in parse(text)]
 
 
 @pytest.mark.parametrize("width", [30, 100])
@@ -111,7 +111,7 @@ def test_text_that_can_not_be_read_is_left_to_its_author() -> None:
         format_text("select a form t")
 
 
-def test_empty_text() -> None:
+def test_text_without_statements_keeps_its_comments() -> None:
     assert format_text("") == ""
     assert format_text("  ;;\n") == ""
     assert format_text("-- only this\n\n\n/* and that */") == "-- only this\n\n/* and that */\n"

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from panes.cql.session import Rows, Session
+from panes.cql.session import QueryRows, Session
 from panes.errors import PanesError
 from tests.cql.test_statements import FOLDER, cases, session_of
 
@@ -61,7 +61,7 @@ def test_only_panes_raises(seed: int) -> None:
         session: Session = session_of({**case, "clock": range(0, 10**9, 10**6)}, data)
         try:
             for answer in session.run(text):
-                if isinstance(answer, Rows) and "socket" not in text.lower():
+                if isinstance(answer, QueryRows) and "socket" not in text.lower():
                     answer.query.to_arrow()
                     ran += 1
         except PanesError:

@@ -15,14 +15,14 @@ import pytest
 import panes as pn
 from panes.cql.errors import CqlError
 from panes.cql.parse import parse
-from panes.cql.session import Rows, Session
+from panes.cql.session import QueryRows, Session
 
 DECLARED = "CREATE STREAM s (symbol String, price Double, n Int) SOURCE "
 
 
 def rows(session: Session, text: str) -> list[dict[str, Any]]:
     answer = list(session.run(text))[-1]
-    assert isinstance(answer, Rows)
+    assert isinstance(answer, QueryRows)
     return answer.query.to_arrow().to_pylist()
 
 
@@ -35,7 +35,7 @@ def rows(session: Session, text: str) -> list[dict[str, Any]]:
         ("d.jsonl", '{"symbol":"A","price":1.5,"n":1}\n{"n":2,"price":2.5,"symbol":"B"}\n', "'*.jsonl'"),
     ],
 )
-def test_files(tmp_path: Path, name: str, content: str, arguments: str) -> None:
+def test_files_of_every_form_give_the_same_rows(tmp_path: Path, name: str, content: str, arguments: str) -> None:
     (tmp_path / name).write_text(content)
     found = rows(Session(folder=tmp_path), f"{DECLARED} FILE ({arguments}); SELECT * FROM s")
     assert found == [{"symbol": "A", "price": 1.5, "n": 1}, {"symbol": "B", "price": 2.5, "n": 2}]
@@ -52,7 +52,7 @@ def test_bad_lines_are_kept_aside(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("A,1.5,1\nB,cheap,2\nC,2.5\nD,3.5,4\n")
     session = Session(folder=tmp_path)
     (_, answer) = session.run(f"{DECLARED} FILE ('a.csv'); SELECT symbol, sum(n) AS n FROM s [SIZE 2] GROUP BY symbol")
-    assert isinstance(answer, Rows)
+    assert isinstance(answer, QueryRows)
     assert answer.query.to_arrow().to_pylist() == [{"symbol": "A", "n": 1}, {"symbol": "D", "n": 4}]
     assert answer.query.late.num_rows == 2
 
@@ -64,7 +64,7 @@ def test_a_file_that_is_missing_is_an_error_of_the_query_not_of_the_stream(tmp_p
         session.execute("SELECT * FROM s")
 
 
-def test_socket() -> None:
+def test_a_socket_gives_its_lines_as_rows() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
 
@@ -140,9 +140,9 @@ def test_check_finds_errors_without_opening_anything() -> None:
         session.check(bad)
 
 
-def test_sinks() -> None:
+def test_insert_into_file_names_the_file() -> None:
     answer = Session({"t": TABLE}).execute("INSERT INTO FILE ('out.csv') SELECT k FROM t")
-    assert isinstance(answer, Rows)
+    assert isinstance(answer, QueryRows)
     assert (answer.sink, answer.path, answer.name) == ("file", "out.csv", "query_1")
 
 
@@ -198,8 +198,17 @@ def test_void_is_known_where_late_rows_correct_results(name: str) -> None:
     source, known = CORRECTABLE[name]
     if known:
         (answer,) = session.run(f"SELECT void, count(*) AS n FROM {source}")
-        assert isinstance(answer, Rows)
+        assert isinstance(answer, QueryRows)
         assert set(answer.query.to_arrow()["void"].to_pylist()) == {False}
     else:
         with pytest.raises(CqlError, match="have no void"):
             session.check(parse(f"SELECT void, count(*) AS n FROM {source}")[0])
+
+
+def test_answers_are_found_by_their_names_of_before_with_a_warning() -> None:
+    from panes.cql import session
+
+    with pytest.warns(DeprecationWarning, match="Rows is now QueryRows"):
+        assert session.Rows is QueryRows
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        _ = session.Nothing

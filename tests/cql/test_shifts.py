@@ -23,7 +23,7 @@ VALUES = [5, -6, 0, 1, -1, 1000, None]
         "-a >> 3",
     ],
 )
-def test_shift(text: str) -> None:
+def test_shifts_are_those_of_python(text: str) -> None:
     session = Session({"t": [{"a": value} for value in VALUES]})
     (*_, rows) = session.run(f"select {text} as b from t")
     wanted = [None if a is None else eval(text, {"a": a, "abs": abs}) for a in VALUES]

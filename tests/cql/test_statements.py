@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from panes.cql.errors import CqlError
-from panes.cql.session import Rows, Said, Session, Table
+from panes.cql.session import Notice, QueryRows, Session, Table
 
 FOLDER = Path(__file__).parent / "statements"
 
@@ -49,7 +49,7 @@ def _row(row: Any) -> Any:
 
 
 @pytest.mark.parametrize(("case", "data"), list(cases()))
-def test_statement(case: dict[str, Any], data: dict[str, Any]) -> None:
+def test_a_statement_gives_what_is_written_down(case: dict[str, Any], data: dict[str, Any]) -> None:
     session = session_of(case, data)
     if "error" in case:
         with pytest.raises(CqlError) as raised:
@@ -67,7 +67,7 @@ def test_statement(case: dict[str, Any], data: dict[str, Any]) -> None:
         return
     last = run(session, case)
     if "says" in case:
-        assert isinstance(last, Said)
+        assert isinstance(last, Notice)
         assert last.text == case["says"]
     elif "explains" in case:
         assert isinstance(last, Table)
@@ -76,7 +76,7 @@ def test_statement(case: dict[str, Any], data: dict[str, Any]) -> None:
         assert isinstance(last, Table)
         assert [list(row) for row in last.rows] == case["table"]
     elif "rows" in case:
-        assert isinstance(last, Rows)
+        assert isinstance(last, QueryRows)
         table = last.query.to_arrow()
         found = [[plain(value) for value in row.values()] for row in table.to_pylist()]
         if "columns" in case:

@@ -28,7 +28,7 @@ OF_ARROW = re.compile(
 )
 
 
-def test_statements() -> None:
+def test_wrong_statements_are_shown_without_raw_errors() -> None:
     seen, shown, whole = 0, [], []
     for text in statements(STEP):
         try:
@@ -46,7 +46,7 @@ def test_statements() -> None:
     assert whole == []
 
 
-def test_calls() -> None:
+def test_wrong_calls_are_shown_without_raw_errors() -> None:
     seen, shown = 0, []
     for text, call in calls(STEP):
         try:

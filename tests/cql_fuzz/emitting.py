@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from panes.cql import tree
 from panes.cql.layout import lay_out
 from panes.cql.parse import Located
-from panes.cql.session import Rows, Session
-from panes.cql.tree import Duration, EmitEarly, Entry, Name
+from panes.cql.session import QueryRows, Session
+from panes.cql.tree import EmitEarly, Name, Quantity, SelectItem
 from panes.errors import QueryError
 from tests.cql_fuzz.spelling import text_of
 from tests.cql_fuzz.terms import col
@@ -36,8 +36,8 @@ def early_of(statement: object, seed: int) -> tree.Select | None:
         return None  # joins have windows on both sides, and others none
     if "revision" in text_of((statement,), random.Random(seed)).lower():
         return None  # it says how often a result was given, and early results count
-    every = EmitEarly(Duration(rng.choice((1, 2, 3, 5)), rng.choice(("sec", "ms"))))
-    more = (Entry(col("final"), Name(_CLOSED)), Entry(col("void"), Name(_WITHDRAWN)))
+    every = EmitEarly(Quantity(rng.choice((1, 2, 3, 5)), rng.choice(("sec", "ms"))))
+    more = (SelectItem(col("final"), Name(_CLOSED)), SelectItem(col("void"), Name(_WITHDRAWN)))
     return replace(statement, entries=(*statement.entries, *more), early=every)
 
 
@@ -49,7 +49,7 @@ def finals(session: Session, located: Located) -> pa.Table | None:
     """What the query gives when windows have closed; None if it can't be given early."""
     try:
         answer = session.execute(located)
-        assert isinstance(answer, Rows)
+        assert isinstance(answer, QueryRows)
         given = answer.query.to_arrow()
     except QueryError as error:
         if any(word in str(error) for word in _REFUSED):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from panes.cql import tree
-from panes.cql.tree import WindowClause
+from panes.cql.windows.clause import WindowClause
 from tests.cql_fuzz.evaluate import Scope, ticks_of
 from tests.cql_fuzz.oracle_windows import attributes, measures, ticks
 from tests.oracle.windows import INFINITY, Row
@@ -22,7 +22,7 @@ class Feed:
     columns: tuple[tuple[str, str], ...]
     rows: tuple[tuple[Any, ...], ...]
     time: str | None = None
-    delay: tree.Duration | None = None
+    delay: tree.Quantity | None = None
     #: other names of the time
     also: tuple[str, ...] = ()
 

@@ -7,7 +7,8 @@ from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import Any
 
-from panes.cql.tree import Duration, Entry, Join, Measure, Name, Select, StreamRef, SubqueryRef, WindowClause
+from panes.cql.tree import Extent, Join, Name, Quantity, Select, SelectItem, StreamRef, SubqueryRef
+from panes.cql.windows.sized import SizeClause
 from tests.cql_fuzz.gen_terms import OverGroups, Terms
 from tests.cql_fuzz.offers import OF_WINDOWS, Col, Made, Offer
 from tests.cql_fuzz.oracle_names import unique
@@ -48,9 +49,7 @@ class Joins(ABC):
         steps = False
         for reference, offer in sides:
             time = self._side_time(offer, kind)
-            window = WindowClause(
-                "size", size=measure(size, time, kind), every=measure(every, time, kind), offset=offset, align=align
-            )
+            window = SizeClause(measure(size, time, kind), measure(every, time, kind), offset, align=align)
             if rng.random() < 0.1:
                 window = replace(window, where=Terms(rng, [(c, None) for c in offer.columns]).condition(1))
             side: Any = replace(reference, windows=(window,))
@@ -62,13 +61,13 @@ class Joins(ABC):
         columns = [(c, None if c.name.lower() in shared and c.name.lower() not in OF_WINDOWS else q) for c, q in stars]
         terms = Terms(rng, columns, ordered=False)
         where: Any = terms.condition() if rng.random() < 0.25 else None
-        end: list[Any] = [Entry(col("window_end"), Name("end_"))] if rng.random() < 0.4 else []
+        end: list[Any] = [SelectItem(col("window_end"), Name("end_"))] if rng.random() < 0.4 else []
         of_end = [Col("end_", "int" if kind == "int" else "time", steady=True)] if end else []
         if rng.random() < 0.5:
             if rng.random() < 0.15:
-                return self._all_of_join(Select((Entry(op("star", None)),), source, where), stars, factors)
+                return self._all_of_join(Select((SelectItem(op("star", None)),), source, where), stars, factors)
             names = rng.sample(columns, rng.randint(1, min(4, len(columns))))
-            entries = [*end, *(Entry(col(c.name, q), Name(f"o{i}")) for i, (c, q) in enumerate(names))]
+            entries = [*end, *(SelectItem(col(c.name, q), Name(f"o{i}")) for i, (c, q) in enumerate(names))]
             made = [*of_end, *(Col(f"o{i}", c.kind) for i, (c, _) in enumerate(names))]
             select = self.finished(Select(tuple(entries), source, where, distinct=rng.random() < 0.1), made, False)
         else:
@@ -83,17 +82,17 @@ class Joins(ABC):
         return Made(select, Offer(made, None, ordered=False, factors=factors))
 
     def _aggregated_join(
-        self, bare: Select, terms: Terms, columns: Any, end: list[Entry], of_end: list[Col]
+        self, bare: Select, terms: Terms, columns: Any, end: list[SelectItem], of_end: list[Col]
     ) -> tuple[Select, list[Col]]:
         rng = self.rng
         groups = [(c, q) for c, q in columns if c.kind in ("str", "int", "bool")]
         keys = rng.sample(groups, 1) if groups and rng.random() < 0.5 else []
         over = OverGroups(rng, terms, keys)
-        entries: list[Any] = [*end, *(Entry(col(c.name, q), Name("key_")) for c, q in keys)]
+        entries: list[Any] = [*end, *(SelectItem(col(c.name, q), Name("key_")) for c, q in keys)]
         made = [*of_end, *(Col("key_", c.kind) for c, _ in keys)]
         for number in range(rng.randint(1, 2)):
             kind = rng.choice(("int", "float", "str"))
-            entries.append(Entry(terms.aggregate(kind), Name(f"a{number}")))
+            entries.append(SelectItem(terms.aggregate(kind), Name(f"a{number}")))
             made.append(Col(f"a{number}", kind))
         having: Any = over.condition() if rng.random() < 0.2 else None
         by: Any = tuple(col(c.name, q) for c, q in keys)
@@ -141,8 +140,8 @@ class Joins(ABC):
         return Join(left, right, kind, on)
 
 
-def measure(number: int | None, time: Col | None, kind: str) -> Measure | None:
+def measure(number: int | None, time: Col | None, kind: str) -> Extent | None:
     if number is None:
         return None
     unit = None if kind == "int" else "sec"
-    return Measure(Duration(number, unit), None if time is None else Name(time.name))
+    return Extent(Quantity(number, unit), None if time is None else Name(time.name))

@@ -6,12 +6,15 @@ import random
 from dataclasses import replace
 from typing import Any
 
-from panes.cql.tree import Entry, Join, Measure, Name, OrderItem, Select, StreamRef, SubqueryRef, WindowClause
+from panes.cql.tree import Extent, Join, Name, OrderItem, Select, SelectItem, StreamRef, SubqueryRef
+from panes.cql.windows.clause import WindowClause
+from panes.cql.windows.content import SessionClause
+from panes.cql.windows.sized import SizeClause
 from tests.cql_fuzz.gen_joins import Joins
 from tests.cql_fuzz.gen_terms import OverGroups, Terms
 from tests.cql_fuzz.gen_windows import Windows
 from tests.cql_fuzz.offers import OF_WINDOWS, Col, Made, Offer
-from tests.cql_fuzz.oracle_windows import is_time_based
+from tests.cql_fuzz.oracle_windows import is_time_based, measures
 from tests.cql_fuzz.renaming import by_names
 from tests.cql_fuzz.terms import Term, agg, col, op, subterms
 
@@ -74,7 +77,7 @@ class Selects(Joins):
         both = list(zip(entries, columns, strict=True))
         times = [c.name for e, c in both if any(is_col(e, t) for t in (offer.time, *offer.also))]
         if len(entries) == len(offer.columns) and self.rng.random() < 0.15:
-            entries, columns = (Entry(op("star", None)),), offer.columns
+            entries, columns = (SelectItem(op("star", None)),), offer.columns
             times = [] if offer.time is None else [offer.time, *offer.also]
         made = replace(offer, columns=tuple(columns), time=next(iter(times), None), base=False, also=tuple(times[1:]))
         return Made(Select(tuple(entries), reference, where), made)
@@ -83,7 +86,7 @@ class Selects(Joins):
         """Entries of single rows; the time is most often among them, for those who read on."""
         rng = self.rng
         plain = [c for c in offer.columns if (c.steady or rng.random() < 0.6) and any(c == k for k, _ in terms.columns)]
-        entries: list[Entry] = []
+        entries: list[SelectItem] = []
         columns: list[Col] = []
         for number, column in enumerate(plain):
             if any(column.name.lower() == c.name.lower() for c in columns):
@@ -91,7 +94,7 @@ class Selects(Joins):
             taken = {c.name.lower() for c in (*columns, *plain)}
             alias = f"c{number}" if rng.random() < 0.15 and f"c{number}" not in taken else None
             qualifier = next((q for c, q in terms.columns if c == column), None)
-            entries.append(Entry(terms.written(column, qualifier), None if alias is None else Name(alias)))
+            entries.append(SelectItem(terms.written(column, qualifier), None if alias is None else Name(alias)))
             columns.append(replace(column, name=alias or column.name))
         for number in range(rng.randint(0, 2) or (not plain)):
             kind = rng.choice(KINDS)
@@ -100,7 +103,7 @@ class Selects(Joins):
                 # the name of a column that is not shown
                 taken = {c.name.lower() for c in columns}
                 name = next((c.name for c in offer.columns if c.name.lower() not in taken), name)
-            entries.append(Entry(terms.of(kind), Name(name)))
+            entries.append(SelectItem(terms.of(kind), Name(name)))
             columns.append(Col(name, kind))
         return tuple(entries), columns
 
@@ -166,7 +169,9 @@ class Selects(Joins):
         # a column of the stream with that name is not the end of a window
         ends = [c.name for e, c in both if is_col(e, "window_end") and e.expression.args[0] is None]
         known = ends[0] if ends else None
-        alone = len(clauses) == 1 and not keys and not parts and aggregated and clauses[0].until is None
+        alone = (
+            len(clauses) == 1 and not keys and not parts and aggregated and getattr(clauses[0], "until", None) is None
+        )
         made = Offer(
             tuple(columns), known, ordered=alone and offer.ordered, factors=offer.factors, also=tuple(ends[1:])
         )
@@ -176,14 +181,15 @@ class Selects(Joins):
 
     def _model(self, clauses: list[WindowClause], windows: Windows) -> Any:
         """When windows are evaluated; only for those that models are said for."""
-        if self.rng.random() > 0.06 or windows.time is None or any(c.kind != "size" for c in clauses):
+        sized = [c for c in clauses if isinstance(c, SizeClause)]
+        if self.rng.random() > 0.06 or windows.time is None or len(sized) < len(clauses):
             return None
-        lengths = [m for c in clauses for m in (c.size, c.every or c.size)]
-        if any(c.align == "start" and c.size.kind == "rows" for c in clauses):
+        lengths = [m for c in sized for m in (c.size, c.every or c.size)]
+        if any(c.align == "start" and c.size.kind == "rows" for c in sized):
             return None
         if any(m.on is not None and m.on.text != windows.time.name for m in lengths):
             return None
-        if any(c.every is not None and c.size.kind == "rows" and c.every.kind != "rows" for c in clauses):
+        if any(c.every is not None and c.size.kind == "rows" and c.every.kind != "rows" for c in sized):
             return None
         return self.rng.choice(("tuple", "time", "time", "batch"))
 
@@ -204,17 +210,17 @@ class Selects(Joins):
             return made, column, qualifier
         return written, column, qualifier
 
-    def bounds(self, source: Any, windows: Windows) -> list[Entry]:
+    def bounds(self, source: Any, windows: Windows) -> list[SelectItem]:
         """Columns that windows have, as entries."""
         rng = self.rng
         found: list[Any] = []
         clauses = source.windows
         if any(c.label for c in clauses) and rng.random() < 0.6:
-            found.append(Entry(col("window")))
-        if all(is_time_based(c) or c.kind == "session" for c in clauses) and (windows.time or windows.system):
-            plain = not any(m for c in clauses for m in (c.size, c.every, c.gap) if beside(m, windows))
+            found.append(SelectItem(col("window")))
+        if all(is_time_based(c) or isinstance(c, SessionClause) for c in clauses) and (windows.time or windows.system):
+            plain = not any(beside(m, windows) for c in clauses for m in measures(c))
             if plain:
-                found += [Entry(col(n), Name(a) if a else None) for n, a in rng.choice(BOUNDS)]
+                found += [SelectItem(col(n), Name(a) if a else None) for n, a in rng.choice(BOUNDS)]
         return found
 
     def _aggregated(
@@ -231,12 +237,12 @@ class Selects(Joins):
             alias = None if key.op == "col" else Name(f"{column.name}_key")
             name = column.name if alias is None else alias.text
             if rng.random() < 0.7 and not {column.name.lower(), name.lower()} & taken:
-                entries.append(Entry(key, alias))
+                entries.append(SelectItem(key, alias))
                 columns.append(Col(name, column.kind))
                 taken.add(name.lower())
         for part in parts:
             if rng.random() < 0.8 and part.text.lower() not in taken:
-                entries.append(Entry(col(part.text)))
+                entries.append(SelectItem(col(part.text)))
                 columns.append(replace(offer.column(part.text), steady=False))
                 taken.add(part.text.lower())
         for number in range(rng.randint(1, 3)):
@@ -245,12 +251,12 @@ class Selects(Joins):
             if number == 0 and not any(t.op == "agg" for t in subterms(value)):
                 value = terms.aggregate(kind)
             name = next(n for n in (f"a{number + i}" for i in range(9)) if n not in taken)
-            entries.append(Entry(value, Name(name)))
+            entries.append(SelectItem(value, Name(name)))
             columns.append(Col(name, kind))
             taken.add(name)
         if self.lists and offer.ordered and rng.random() < 0.1:
             kind = rng.choice(("int", "float", "str"))
-            entries.append(Entry(agg("collect_list", terms.of(kind, 1)), Name("held")))
+            entries.append(SelectItem(agg("collect_list", terms.of(kind, 1)), Name("held")))
             columns.append(Col("held", "list"))
         having: Any = over.condition() if rng.random() < 0.2 else None
         if having is not None and rng.random() < 0.3:
@@ -295,7 +301,7 @@ class Selects(Joins):
         limit = rng.randint(0, 4) if rng.random() < 0.4 and not keyed else None
         return replace(select, order_by=tuple(order), limit=limit)
 
-    def _by_alias(self, condition: Term, entries: list[Entry], offer: Offer) -> Term:
+    def _by_alias(self, condition: Term, entries: list[SelectItem], offer: Offer) -> Term:
         """A condition on the name of an entry that computes a number."""
         known = {c.name.lower() for c in offer.columns}
         named = [e.alias.text for e in entries if e.alias is not None and e.alias.text.lower() not in known]
@@ -305,7 +311,7 @@ class Selects(Joins):
         name = col(self.rng.choice(numbers))
         return op("or", op(">", op("*", name, op("int", 2)), op("int", self.rng.randint(0, 9))), condition)
 
-    def _is_number(self, name: str, entries: list[Entry]) -> bool:
+    def _is_number(self, name: str, entries: list[SelectItem]) -> bool:
         term: Any = next(e.expression for e in entries if e.alias is not None and e.alias.text == name)
         return term.op in ("+", "-", "*", "/", "%", "&", "|", "^") or (
             term.op == "agg" and term.args[0] in ("count", "avg")
@@ -320,7 +326,7 @@ BOUNDS: list[list[tuple[str, str | None]]] = [
 ]  # fmt: skip
 
 
-def bound_column(entry: Entry, windows: Windows) -> Col:
+def bound_column(entry: SelectItem, windows: Windows) -> Col:
     term: Any = entry.expression
     name = term.args[1] if entry.alias is None else entry.alias.text
     if term.args[1] == "window":
@@ -331,12 +337,12 @@ def bound_column(entry: Entry, windows: Windows) -> Col:
 
 def beside(measure: Any, windows: Windows) -> bool:
     """Whether a length is on a column that is not the time."""
-    if not isinstance(measure, Measure) or measure.on is None:
-        return isinstance(measure, Measure) and measure.kind == "rows"
+    if not isinstance(measure, Extent) or measure.on is None:
+        return isinstance(measure, Extent) and measure.kind == "rows"
     return windows.time is None or measure.on.text != windows.time.name
 
 
-def is_col(entry: Entry, name: str | None) -> bool:
+def is_col(entry: SelectItem, name: str | None) -> bool:
     term: Any = entry.expression
     return name is not None and term.op == "col" and term.args[1].lower() == name.lower()
 

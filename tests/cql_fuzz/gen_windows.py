@@ -6,7 +6,10 @@ import random
 from dataclasses import replace
 from typing import Any
 
-from panes.cql.tree import Duration, Measure, Name, WindowClause
+from panes.cql.tree import Extent, Name, Quantity
+from panes.cql.windows.clause import WindowClause
+from panes.cql.windows.content import DeltaClause, PunctuatedClause, SessionClause, ThresholdClause
+from panes.cql.windows.sized import BandClause, CumulateClause, FixedClause, LandmarkClause, SizeClause
 from tests.cql_fuzz.gen_data import START
 from tests.cql_fuzz.gen_terms import Terms
 from tests.cql_fuzz.offers import Col, Offer
@@ -54,20 +57,20 @@ class Windows:
 
     # --- lengths ---
 
-    def length(self, low: int = 1, high: int = 12) -> Measure:
+    def length(self, low: int = 1, high: int = 12) -> Extent:
         """A length on the time."""
         assert self.time is not None
         number = self.rng.randint(low, high)
-        return Measure(self._duration(number), Name(self.time.name))
+        return Extent(self._duration(number), Name(self.time.name))
 
-    def _duration(self, number: int) -> Duration:
+    def _duration(self, number: int) -> Quantity:
         assert self.time is not None
         if self.time.kind == "time":
-            return Duration(number, "sec") if self.rng.random() < 0.8 else Duration(number * 1000, "ms")
-        return Duration(number, None) if self.rng.random() < 0.7 else Duration(number, "ms")
+            return Quantity(number, "sec") if self.rng.random() < 0.8 else Quantity(number * 1000, "ms")
+        return Quantity(number, None) if self.rng.random() < 0.7 else Quantity(number, "ms")
 
-    def count(self) -> Measure:
-        return Measure(Duration(self.rng.randint(1, 6)))
+    def count(self) -> Extent:
+        return Extent(Quantity(self.rng.randint(1, 6)))
 
     def measures_beside(self) -> list[Col]:
         """Columns besides the time that windows may run on."""
@@ -77,8 +80,8 @@ class Windows:
         found = [c for c in self.offer.of("int", "float") if c.steady and c != self.time and self.offer.ordered]
         return [c for c in found if c.name not in same]
 
-    def on_column(self, column: Col) -> Measure:
-        return Measure(Duration(self.rng.randint(1, 6)), Name(column.name))
+    def on_column(self, column: Col) -> Extent:
+        return Extent(Quantity(self.rng.randint(1, 6)), Name(column.name))
 
     # --- kinds ---
 
@@ -88,7 +91,7 @@ class Windows:
         every = self.length(1, 9) if rng.random() < 0.5 else None
         offset = self._duration(rng.randint(0, 4)) if rng.random() < 0.1 else None
         changes = not self.time_based and rng.random() < 0.05
-        return WindowClause("size", size=size, every=every, offset=offset, align=self._align(), changes=changes)
+        return SizeClause(size=size, every=every, offset=offset, align=self._align(), changes=changes)
 
     def _align(self) -> Any:
         return self.rng.choice((None, None, None, "start", "end"))
@@ -103,19 +106,19 @@ class Windows:
             if self.offer.time is not None:
                 pairs += [(column, self.length()), (column, self.count()), (self.count(), column), (column, column)]
         size, every = self.rng.choice(pairs)
-        return WindowClause("size", size=size, every=every, changes=self.rng.random() < 0.3)
+        return SizeClause(size=size, every=every, changes=self.rng.random() < 0.3)
 
     def _rows(self) -> WindowClause:
         every = self.count() if self.rng.random() < 0.6 else None
-        return WindowClause("size", size=self.count(), every=every, align=self._align())
+        return SizeClause(size=self.count(), every=every, align=self._align())
 
     def _session(self) -> WindowClause:
         assert self.time is not None
         if self.rng.random() < 0.2 and self.time.kind == "int" and self.offer.of("int"):
             gap: Any = self.terms.of("int", 1)
             if gap.op != "col" and first_of(gap).op == "col":  # what begins with a number is a length
-                return WindowClause("session", gap=gap, on=self._on())
-        return WindowClause("session", gap=self.length(1, 6))
+                return SessionClause(gap=gap, on=self._on())
+        return SessionClause(gap=self.length(1, 6))
 
     def _on(self) -> Any:
         assert self.time is not None
@@ -123,8 +126,8 @@ class Windows:
 
     def _cumulate(self) -> WindowClause:
         number, times = self.rng.randint(1, 5), self.rng.randint(1, 4)
-        step, longest = (Measure(self._duration(n), Name(self._on().args[1])) for n in (number, number * times))
-        return WindowClause("cumulate", size=step, longest=longest)
+        step, longest = (Extent(self._duration(n), Name(self._on().args[1])) for n in (number, number * times))
+        return CumulateClause(step, longest)
 
     def _point(self, number: int) -> Any:
         assert self.time is not None
@@ -135,36 +138,36 @@ class Windows:
         return const(number)
 
     def _landmark(self) -> WindowClause:
-        return WindowClause("landmark", start=self._point(self.rng.randint(0, 12)), every=self.length())
+        return LandmarkClause(start=self._point(self.rng.randint(0, 12)), every=self.length())
 
     def _fixed(self) -> WindowClause:
         start = self.rng.randint(0, 20)
         end = start + self.rng.randint(1, 20)
-        return WindowClause("fixed", start=self._point(start), end=self._point(end), on=self._on())
+        return FixedClause(start=self._point(start), end=self._point(end), on=self._on())
 
     def _band(self) -> WindowClause:
-        return WindowClause("band", start=self._point(self.rng.randint(0, 20)), size=self.length(1, 20))
+        return BandClause(start=self._point(self.rng.randint(0, 20)), size=self.length(1, 20))
 
     def _data_driven(self) -> WindowClause:
         """By what rows hold, in the order of the time; ON says which, where it is not known."""
         made = self._by_content()
-        if made.kind == "delta" and self.offer.time is None:
+        if isinstance(made, DeltaClause) and self.offer.time is None:
             return self._periodic()  # it has no ON for the time
-        return made if self.offer.time is not None else replace(made, on=self._on())
+        return made if self.offer.time is not None else replace(made, on=self._on())  # type: ignore[call-arg]
 
     def _by_content(self) -> WindowClause:
         rng = self.rng
         pick = rng.randrange(3)
         if pick == 0 and self.offer.of("int", "float"):
             value: Any = self.terms.of(rng.choice(self.offer.of("int", "float")).kind, 1)
-            return WindowClause("delta", threshold=rng.choice((0.5, 1.0, 2.0, 3.0, 7.5)), on=value)
+            return DeltaClause(threshold=rng.choice((0.5, 1.0, 2.0, 3.0, 7.5)), on=value)
         if pick == 1:
             until: Any = self.terms.condition(1) if rng.random() < 0.5 else None
             begin: Any = self.terms.condition(1) if until is None or rng.random() < 0.6 else None
-            return WindowClause("punctuated", begin=begin, until=until)
+            return PunctuatedClause(begin=begin, until=until)
         least = rng.randint(1, 3) if rng.random() < 0.3 else None
         condition: Any = self.terms.condition(1)
-        return WindowClause("threshold", begin=condition, min_rows=least)
+        return ThresholdClause(condition, least)
 
     def _arrival(self) -> WindowClause:
         rng = self.rng
@@ -173,34 +176,34 @@ class Windows:
         if floats and pick == 0:
             column = rng.choice(floats)
             every = self.on_column(column) if rng.random() < 0.5 else None
-            return WindowClause("size", size=self.on_column(column), every=every, align=self._align())
+            return SizeClause(size=self.on_column(column), every=every, align=self._align())
         if floats and pick == 1:
             column = rng.choice(floats)
             pair = (self.on_column(column), self.count())
             size, other = pair if rng.random() < 0.5 else pair[::-1]
-            return WindowClause("size", size=size, every=other, changes=rng.random() < 0.3)
+            return SizeClause(size=size, every=other, changes=rng.random() < 0.3)
         return self._rows() if pick < 4 else self._by_content()
 
     def _system(self, time_based: bool) -> WindowClause:
         rng = self.rng
 
-        def span() -> Measure:
-            return Measure(Duration(rng.randint(1, 9), rng.choice(("sec", "sec", "min"))))
+        def span() -> Extent:
+            return Extent(Quantity(rng.randint(1, 9), rng.choice(("sec", "sec", "min"))))
 
         beside = [c for c in self.offer.of("int", "float") if c.steady and self.offer.ordered]
         pick = rng.randrange(5)
         if not time_based and self.offer.ordered and pick == 0:
-            return WindowClause("size", size=span(), every=self.count())
+            return SizeClause(size=span(), every=self.count())
         if not time_based and self.offer.ordered and pick == 1:
-            return WindowClause("size", size=self.count(), every=span(), changes=rng.random() < 0.3)
+            return SizeClause(size=self.count(), every=span(), changes=rng.random() < 0.3)
         if not time_based and beside and pick == 2:
             pair = (span(), self.on_column(rng.choice(beside)))
             size, every = pair if rng.random() < 0.5 else pair[::-1]
-            return WindowClause("size", size=size, every=every, changes=rng.random() < 0.3)
+            return SizeClause(size=size, every=every, changes=rng.random() < 0.3)
         if not time_based and pick == 3:
-            return WindowClause("session", gap=span())
+            return SessionClause(gap=span())
         every = span() if rng.random() < 0.4 else None
-        return WindowClause("size", size=span(), every=every, align=self._align())
+        return SizeClause(size=span(), every=every, align=self._align())
 
 
 def first_of(term: Term) -> Term:

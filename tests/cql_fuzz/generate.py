@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from panes.cql import tree
-from panes.cql.tree import Attribute, Duration, Name
+from panes.cql.stream_clauses import Watermark
+from panes.cql.tree import ColumnDefinition, Name, Quantity
 from tests.cql_fuzz import gen_data
 from tests.cql_fuzz.gen_select import Made, Selects
 from tests.cql_fuzz.gen_terms import Terms
@@ -70,13 +71,13 @@ class Generator:
             return
         given = f"data_{name}"
         self.data[given] = Data(columns, rows, tuples=bool(rows) and rng.random() < 0.5)
-        watermark = None
+        clauses: tuple[Watermark, ...] = ()
         if any(n == "ts" for n, _ in columns) and (disorder or rng.random() < 0.3):
             on_time = dict(columns)["ts"] == "datetime"
             delay = rng.choice((0, disorder, disorder, 2))
-            watermark = tree.Watermark(Duration(delay, "sec" if on_time else "ms"), Name("ts"))
+            clauses = (Watermark(Quantity(delay, "sec" if on_time else "ms"), Name("ts")),)
             offer = replace(offer, time="ts")
-        stream = tree.CreateStream(Name(name), self.schema(name, columns), tree.NamedSource(given), watermark=watermark)
+        stream = tree.CreateStream(Name(name), self.schema(name, columns), tree.SourceStream(given), clauses=clauses)
         self.statements.append(stream)
         self.streams[name] = offer
 
@@ -84,7 +85,7 @@ class Generator:
         """Anonymous, or a schema made before: whole, as a copy, or in two parts."""
         rng = self.rng
         spelling = rng.choice((str, str.upper, str.capitalize))
-        attributes = tuple(Attribute(Name(n), Name(spelling(t))) for n, t in columns)
+        attributes = tuple(ColumnDefinition(Name(n), Name(spelling(t))) for n, t in columns)
         pick = rng.randrange(5)
         if pick < 2:
             return attributes
@@ -134,7 +135,7 @@ class Generator:
             name = f"{column.name}_{place}" if rng.random() < 0.5 else column.name
             if name.lower() in {c.name.lower() for c in columns}:
                 name = f"{name}_{place}x"
-            attributes.append(Attribute(Name(name), Name(kind)))
+            attributes.append(ColumnDefinition(Name(name), Name(kind)))
             columns.append(replace(column, name=name, kind="float" if kind == "Double" else column.kind))
         offer = made.offer.named([c.name for c in columns])
         return tuple(attributes), replace(offer, columns=tuple(columns))
@@ -175,7 +176,7 @@ class Generator:
         )
 
     def schema_of(self, offer: Offer) -> Any:
-        return tuple(Attribute(Name(c.name), Name(c.type.capitalize())) for c in offer.columns)
+        return tuple(ColumnDefinition(Name(c.name), Name(c.type.capitalize())) for c in offer.columns)
 
     def alike(self) -> list[str] | None:
         """Two or three streams with the same columns, read from data."""

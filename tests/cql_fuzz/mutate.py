@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from panes.cql.errors import CqlError
-from panes.cql.session import Rows, Session
+from panes.cql.session import QueryRows, Session
 from tests.cql_fuzz.generate import generate
 from tests.cql_fuzz.programs import Program
 from tests.cql_fuzz.run import given, program_text
@@ -54,7 +54,7 @@ def check_mutated(seed: int) -> str | None:
     session = Session({n: given(d) for n, d in program.data.items()}, clock=lambda: 0)
     try:
         for answer in session.run(text):
-            if isinstance(answer, Rows):
+            if isinstance(answer, QueryRows):
                 ran(answer)
     except CqlError as error:
         if error.span is None:
@@ -70,7 +70,7 @@ def check_mutated(seed: int) -> str | None:
     return None
 
 
-def ran(answer: Rows) -> None:
+def ran(answer: QueryRows) -> None:
     """Run a query; what data brings about while it runs is an error of the library, too, but has no place."""
     from panes.errors import PanesError
 

@@ -10,7 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from panes.cql import tree
-from panes.cql.tree import Entry, Join, Merge, Name, Select, StreamRef, SubqueryRef, WindowClause
+from panes.cql.stream_clauses import Watermark
+from panes.cql.tree import Join, Merge, Name, Select, SelectItem, StreamRef, SubqueryRef
+from panes.cql.windows.clause import WindowClause
+from panes.cql.windows.content import SessionClause
 from tests.cql_fuzz.evaluate import Scope, known_by, ticks_of, value_of
 from tests.cql_fuzz.feeds import Answer, Feed, advanced, time_of, timed
 from tests.cql_fuzz.oracle_names import (
@@ -92,9 +95,10 @@ class World:
             feed = self._merge(made.query, time) if merged else self.query(made.query)
             if declared is not None:
                 feed = as_declared(feed, declared)
-        if made.watermark is not None:
-            on = None if made.watermark.on is None else made.watermark.on.text.lower()
-            feed = replace(feed, delay=made.watermark.delay, time=on or feed.time, also=() if on else feed.also)
+        watermark = next((clause for clause in made.clauses if isinstance(clause, Watermark)), None)
+        if watermark is not None:
+            on = None if watermark.on is None else watermark.on.text.lower()
+            feed = replace(feed, delay=watermark.length, time=on or feed.time, also=() if on else feed.also)
         return feed
 
     # --- queries ---
@@ -195,7 +199,7 @@ class World:
     ) -> list[list[Row]]:
         """The rows that have a time, in event order, apart by GROUP BY."""
         kept = timed(feed, windows, scopes, time, self.ticks)
-        gaps = [w for w in windows if isinstance(w.gap, Term)]
+        gaps = [w for w in windows if isinstance(w, SessionClause) and isinstance(w.gap, Term)]
         kept = [r for r in kept if all((computed(w, r.data)[GAP] or 0) >= 0 for w in gaps)]
         kept = [r for r in kept if all(computed(w, r.data)[GAP] is not None for w in gaps)]
         keys = [k for k in (named(k, query, feed.names) for k in query.group_by) if not is_pseudo(k, feed)]
@@ -209,7 +213,7 @@ class World:
     def _of_key(
         self,
         query: Select,
-        entries: list[Entry],
+        entries: list[SelectItem],
         feed: Feed,
         window: WindowClause,
         time: str | None,
@@ -240,7 +244,9 @@ class World:
         return found
 
 
-def relation(query: Select, entries: list[Entry], feed: Feed, window: WindowClause, scopes: list[Scope]) -> list[Any]:
+def relation(
+    query: Select, entries: list[SelectItem], feed: Feed, window: WindowClause, scopes: list[Scope]
+) -> list[Any]:
     """What a select says about the rows of one window."""
     if not is_aggregated(query):
         parts = [(s, None) for s in scopes]
@@ -252,7 +258,7 @@ def relation(query: Select, entries: list[Entry], feed: Feed, window: WindowClau
     return computed_rows(query, entries, feed.names, parts)
 
 
-def computed_rows(query: Select, entries: list[Entry], names: list[str], parts: list[Any]) -> list[Any]:
+def computed_rows(query: Select, entries: list[SelectItem], names: list[str], parts: list[Any]) -> list[Any]:
     """HAVING, the columns, DISTINCT, ORDER BY and LIMIT over rows or groups of rows: (scope, rows or None)."""
     found: list[Found] = []
     for scope, rows in parts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from panes.cql.tree import Entry, Join, Select
+from panes.cql.tree import Join, Select, SelectItem
 from tests.cql_fuzz.evaluate import Scope, known_by, value_of
 from tests.cql_fuzz.feeds import Answer, Feed, time_of, timed
 from tests.cql_fuzz.oracle import World, computed_rows
@@ -136,7 +136,7 @@ def flat(source: Any) -> tuple[list[Any], list[Join]]:
     return [*references, source.right], [*joins, source]
 
 
-def expanded(query: Select, sides: list[Side], joins: list[Join]) -> list[Entry]:
+def expanded(query: Select, sides: list[Side], joins: list[Join]) -> list[SelectItem]:
     """Entries with * written out: the columns of all sides, those of USING once."""
     used = {n.text.lower() for one in joins for n in one.using}
     found: list[Any] = []
@@ -151,7 +151,7 @@ def expanded(query: Select, sides: list[Side], joins: list[Join]) -> list[Entry]
             for name in side.feed.names:
                 if name.lower() in used and term.args[0] is None:
                     if not place:
-                        found.append(Entry(col(name, USED)))
+                        found.append(SelectItem(col(name, USED)))
                 else:
-                    found.append(Entry(col(name, side.alias)))
+                    found.append(SelectItem(col(name, side.alias)))
     return found

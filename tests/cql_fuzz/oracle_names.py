@@ -6,7 +6,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from panes.cql.tree import Entry, Join, Name, Select, SubqueryRef, WindowClause
+from panes.cql.tree import Join, Name, Select, SelectItem, SubqueryRef
+from panes.cql.windows.clause import WindowClause
 from tests.cql_fuzz.evaluate import EPOCH, Scope
 from tests.cql_fuzz.feeds import Feed, time_of
 from tests.cql_fuzz.renaming import by_names
@@ -28,12 +29,12 @@ def scopes_of(feed: Feed, prefixes: list[str]) -> list[Scope]:
     return found
 
 
-def expanded(entries: tuple[Entry, ...], names: list[str]) -> list[Entry]:
+def expanded(entries: tuple[SelectItem, ...], names: list[str]) -> list[SelectItem]:
     """Entries with * written out."""
-    found: list[Entry] = []
+    found: list[SelectItem] = []
     for entry in entries:
         if entry.expression.op == "star":
-            found += [Entry(col(n, STAR)) for n in names]
+            found += [SelectItem(col(n, STAR)) for n in names]
         else:
             found.append(entry)
     return found
@@ -51,7 +52,7 @@ def unique(names: list[str]) -> list[str]:
     return found
 
 
-def name_of(entry: Entry) -> str:
+def name_of(entry: SelectItem) -> str:
     if entry.alias is not None:
         return entry.alias.text
     term: Any = entry.expression
@@ -151,7 +152,7 @@ def is_column(term: Any, name: str | None) -> bool:
     return name is not None and term.op == "col" and term.args[1].lower() == name.lower()
 
 
-def typed(entries: list[Entry], rows: Any, feed: Feed, windows: Any = ()) -> tuple[tuple[str, str], ...]:
+def typed(entries: list[SelectItem], rows: Any, feed: Feed, windows: Any = ()) -> tuple[tuple[str, str], ...]:
     """Columns of an answer; of types only those count that may be a time."""
     found = []
     for e in entries:

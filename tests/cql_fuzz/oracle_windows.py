@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from panes.cql.tree import Duration, Measure, WindowClause
+from panes.cql.tree import Extent, Quantity
+from panes.cql.windows.clause import WindowClause
+from panes.cql.windows.content import DeltaClause, PunctuatedClause, SessionClause, ThresholdClause
+from panes.cql.windows.sized import BandClause, CumulateClause, FixedClause, LandmarkClause, SizeClause
 from tests.cql_fuzz.evaluate import Scope, ticks_of, value_of
 from tests.cql_fuzz.terms import Term
 from tests.oracle.windows import Spec
@@ -16,25 +19,24 @@ _UNITS = {"ms": 1_000, "sec": 1_000_000, "min": 60_000_000, "hour": 3_600_000_00
 GAP, BEGIN, UNTIL, VALUE = "#gap", "#begin", "#until", "#value"
 
 
-def measures(clause: WindowClause) -> list[Measure]:
-    found = (clause.size, clause.every, clause.gap, clause.longest)
-    return [m for m in found if isinstance(m, Measure)]
+def measures(clause: WindowClause) -> list[Extent]:
+    found = (getattr(clause, name, None) for name in ("size", "every", "gap", "step", "longest"))
+    return [m for m in found if isinstance(m, Extent)]
 
 
 def attributes(clause: WindowClause) -> list[str]:
     """The attributes that lengths and points of a window are on, in order."""
     found = [m.on.text.lower() for m in measures(clause) if m.on is not None]
-    if clause.kind != "delta" and isinstance(clause.on, Term):
-        found.append(clause.on.args[1].lower())
-    return found
+    on: Any = None if isinstance(clause, DeltaClause) else getattr(clause, "on", None)
+    return found if on is None else [*found, on.args[1].lower()]
 
 
 def is_time_based(clause: WindowClause) -> bool:
-    kinds = ("size", "cumulate", "fixed", "landmark", "band")
-    return clause.kind in kinds and all(m.kind != "rows" for m in measures(clause))
+    kinds = (SizeClause, CumulateClause, FixedClause, LandmarkClause, BandClause)
+    return isinstance(clause, kinds) and all(m.kind != "rows" for m in measures(clause))
 
 
-def ticks(length: Duration, whole: bool) -> Any:
+def ticks(length: Quantity, whole: bool) -> Any:
     """A length in ticks: of whole numbers as they are, or in milliseconds; else in microseconds."""
     if length.unit is None:
         return length.number
@@ -46,7 +48,9 @@ def modelled(clause: WindowClause, spec: Spec, model: str | None) -> Spec:
     if model in (None, "tuple"):
         # a tick without new rows is one, too (SPEC K-12); on rows there is none
         ticks_on = spec[3] if spec[0] == "mixed" else "rows"
-        return spec if ticks_on == "rows" or clause.changes else ("ticking", *spec[1:5])
+        changes = isinstance(clause, SizeClause) and clause.changes
+        return spec if ticks_on == "rows" or changes else ("ticking", *spec[1:5])
+    assert isinstance(clause, SizeClause)
     if spec[0] == "on_change":
         spec = spec[1:]
     if spec[0] == "whole_and_rest":
@@ -67,38 +71,34 @@ def kind_of(clause: WindowClause, time: str | None, whole: bool) -> str:
 def spec_of(clause: WindowClause, time: str | None, whole: bool) -> Spec:
     """`time`: the column that is the time (None: arrival); `whole`: it is a whole number."""
 
-    def place(measure: Measure) -> tuple[str, Any]:
+    def place(measure: Extent) -> tuple[str, Any]:
         if measure.kind == "rows":
             return "rows", measure.length.number
         on = None if measure.on is None else measure.on.text.lower()
         return ("time", ticks(measure.length, whole)) if on == time else (str(on), ticks(measure.length, True))
 
-    if clause.kind == "size":
-        assert clause.size is not None
+    if isinstance(clause, SizeClause):
         offset = 0 if clause.offset is None else ticks(clause.offset, whole)
         spec = _sized(*place(clause.size), *place(clause.every or clause.size), offset, clause.align)
         return ("on_change", *spec) if clause.changes and spec[0] in ("sliding", "column") else spec
-    if clause.kind == "session":
-        if not isinstance(clause.gap, Measure):
+    if isinstance(clause, SessionClause):
+        if not isinstance(clause.gap, Extent):
             return ("session_by", GAP)
         on, gap = place(clause.gap)
         return ("session", gap) if on == "time" else ("session_on", on, gap)
-    if clause.kind == "cumulate":
-        assert clause.size is not None
-        assert clause.longest is not None
-        return ("cumulate", place(clause.size)[1], place(clause.longest)[1])
-    if clause.kind == "landmark":
-        assert clause.every is not None
+    if isinstance(clause, CumulateClause):
+        return ("cumulate", place(clause.step)[1], place(clause.longest)[1])
+    if isinstance(clause, LandmarkClause):
         return ("landmark", _point(clause.start), place(clause.every)[1])
-    if clause.kind == "fixed":
+    if isinstance(clause, FixedClause):
         return ("fixed", _point(clause.start), _point(clause.end))
-    if clause.kind == "band":
-        assert clause.size is not None
+    if isinstance(clause, BandClause):
         return ("fixed_band", _point(clause.start), place(clause.size)[1])
-    if clause.kind == "delta":
+    if isinstance(clause, DeltaClause):
         return ("delta", clause.threshold, VALUE)
-    if clause.kind == "punctuated":
+    if isinstance(clause, PunctuatedClause):
         return ("punctuated", None if clause.begin is None else BEGIN, None if clause.until is None else UNTIL)
+    assert isinstance(clause, ThresholdClause)
     return ("threshold", BEGIN, 0, clause.min_rows or 1)
 
 
@@ -131,16 +131,17 @@ def columns_that_advance(spec: Spec) -> set[str]:
 def computed(clause: WindowClause, scope: Scope) -> Scope:
     """What the window looks at in a row besides its columns."""
     made: Scope = {}
-    if isinstance(clause.gap, Term):
+    if isinstance(clause, SessionClause) and isinstance(clause.gap, Term):
         made[GAP] = value_of(clause.gap, scope)
-    if clause.kind == "delta":
+    if isinstance(clause, DeltaClause):
         made[VALUE] = value_of(clause.on, scope)
-    if clause.kind == "threshold":
-        made[BEGIN] = int(value_of(clause.begin, scope) is True)
-    elif clause.begin is not None:
-        made[BEGIN] = value_of(clause.begin, scope)
-    if clause.until is not None:
-        made[UNTIL] = value_of(clause.until, scope)
+    if isinstance(clause, ThresholdClause):
+        made[BEGIN] = int(value_of(clause.condition, scope) is True)
+    if isinstance(clause, PunctuatedClause):
+        if clause.begin is not None:
+            made[BEGIN] = value_of(clause.begin, scope)
+        if clause.until is not None:
+            made[UNTIL] = value_of(clause.until, scope)
     return made
 
 

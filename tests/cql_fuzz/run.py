@@ -14,8 +14,7 @@ from sqlglot import exp
 
 from panes.cql.layout import lay_out
 from panes.cql.parse import Located, parse
-from panes.cql.printing import to_text
-from panes.cql.session import Rows, Session
+from panes.cql.session import QueryRows, Session
 from tests.cql_fuzz.emitting import early_of, finals, text_of_early
 from tests.cql_fuzz.feeds import Answer, Feed
 from tests.cql_fuzz.generate import generate
@@ -65,8 +64,8 @@ def text_difference(program: Program, formatted: str, found: tuple[Located, ...]
         return f"{len(program.statements)} statements are read as {len(read)}"
     for number, (meant, got) in enumerate(zip(program.statements, read, strict=True)):
         if not is_meant(meant, got):
-            return f"statement {number} is read as another: {to_text(got)}"
-        printed = to_text(got)
+            return f"statement {number} is read as another: {got.cql()}"
+        printed = got.cql()
         (again,) = parse(printed)
         if again.statement != got:
             return f"statement {number} is printed as another: {printed}"
@@ -109,7 +108,7 @@ def results_difference(program: Program, found: tuple[Located, ...]) -> str | No
         ticks = program.clocks.get(number)
         clock = None if ticks is None else iter(ticks)
         answer = session.execute(located)
-        if not isinstance(answer, Rows):
+        if not isinstance(answer, QueryRows):
             world.make(statement)
             continue
         world.ticks = None if ticks is None else list(ticks)

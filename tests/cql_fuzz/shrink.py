@@ -17,7 +17,7 @@ Fails = Callable[[Program], bool]
 #: clauses that may be left out, and what they are then
 _OPTIONAL: dict[str, Any] = {
     "where": None, "having": None, "limit": None, "distinct": False, "order_by": (), "group_by": (), "partitioned": (),
-    "every": None, "label": None, "offset": None, "until": None, "min_rows": None, "watermark": None, "model": None,
+    "every": None, "label": None, "offset": None, "until": None, "min_rows": None, "clauses": (), "model": None,
     "align": None, "changes": False,
 }  # fmt: skip
 
@@ -83,7 +83,7 @@ def smaller(part: Any) -> Iterator[Any]:
             for less in smaller(part[i]):
                 yield (*part[:i], less, *part[i + 1 :])
         return
-    if not dataclasses.is_dataclass(part) or isinstance(part, (tree.Name, tree.Measure, tree.Duration)):
+    if not dataclasses.is_dataclass(part) or isinstance(part, (tree.Name, tree.Extent, tree.Quantity)):
         return
     for field in dataclasses.fields(part):
         value = getattr(part, field.name)

@@ -11,6 +11,10 @@ from functools import singledispatch
 from typing import Any
 
 from panes.cql import tree
+from panes.cql.stream_clauses import StreamClause
+from panes.cql.windows.clause import WindowClause
+from panes.cql.windows.content import DeltaClause, PunctuatedClause, SessionClause, ThresholdClause
+from panes.cql.windows.sized import BandClause, CumulateClause, FixedClause, LandmarkClause, SizeClause
 from tests.cql_fuzz.terms import Term, quoted, spelled, word
 
 #: other words for the units
@@ -65,13 +69,13 @@ def _(name: tree.Name, rng: random.Random) -> str:
 
 
 @written.register
-def _(length: tree.Duration, rng: random.Random) -> str:
+def _(length: tree.Quantity, rng: random.Random) -> str:
     number = repr(length.number) if isinstance(length.number, float) else str(length.number)
     return number if length.unit is None else f"{number} {rng.choice(_UNITS[length.unit])}"
 
 
 @written.register
-def _(measure: tree.Measure, rng: random.Random) -> str:
+def _(measure: tree.Extent, rng: random.Random) -> str:
     return joined(written(measure.length, rng), clause("ON", measure.on, rng))
 
 
@@ -99,21 +103,18 @@ def _(made: tree.CreateStream, rng: random.Random) -> str:
         schema(made.schema, rng),
         clause("SOURCE", made.source, rng),
         clause("AS", made.query, rng),
-        clause("WATERMARK", made.watermark, rng),
-        clause("LATENESS", made.lateness, rng),
-        clause("IDLE", made.idle, rng),
-        clause("TIMEOUT", made.timeout, rng),
+        *(clause(c.word, c, rng) for c in made.clauses),
     )
 
 
 @written.register
-def _(source: tree.NamedSource, rng: random.Random) -> str:
+def _(source: tree.SourceStream, rng: random.Random) -> str:
     return f"{word('STREAM', rng)} ({quoted(source.name)})"
 
 
 @written.register
-def _(watermark: tree.Watermark, rng: random.Random) -> str:
-    return joined(written(watermark.delay, rng), clause("ON", watermark.on, rng))
+def _(part: StreamClause, rng: random.Random) -> str:
+    return joined(written(part.length, rng), clause("ON", getattr(part, "on", None), rng))
 
 
 @written.register
@@ -150,7 +151,7 @@ def _(early: tree.EmitEarly, rng: random.Random) -> str:
 
 
 @written.register
-def _(entry: tree.Entry, rng: random.Random) -> str:
+def _(entry: tree.SelectItem, rng: random.Random) -> str:
     return joined(written(entry.expression, rng), clause("AS", entry.alias, rng))
 
 
@@ -167,14 +168,21 @@ def alias(name: tree.Name | None, rng: random.Random) -> str:
     return clause("AS", name, rng) if rng.random() < 0.7 else name.text
 
 
-def on_one_time(window: tree.WindowClause) -> str | None:
+def on_one_time(window: WindowClause) -> str | None:
     """The attribute that all lengths of a window are on, if it is nothing but lengths of time."""
-    lengths = [m for m in (window.size, window.every, window.gap, window.longest) if m is not None]
-    more = window.partitioned or window.where or window.label or window.offset or window.kind in ("landmark", "band")
-    if more or not lengths or not all(isinstance(m, tree.Measure) for m in lengths) or window.every == window.size:
+    if isinstance(window, SizeClause):
+        lengths: list[Any] = [window.size, *([] if window.every is None else [window.every])]
+        # table functions start their windows at every slide
+        starts = window.align == ("start" if window.every is not None else None)
+        if window.every == window.size or window.offset or window.changes or not starts:
+            return None
+    elif isinstance(window, CumulateClause):
+        lengths = [window.step, window.longest]
+    elif isinstance(window, SessionClause):
+        lengths = [window.gap]
+    else:
         return None
-    # table functions start their windows at every slide
-    if window.changes or window.align != ("start" if window.every is not None else None):
+    if window.partitioned or window.where or window.label or not all(isinstance(m, tree.Extent) for m in lengths):
         return None
     names = {None if m.on is None or m.length.unit is None else m.on.text for m in lengths}
     return names.pop() if len(names) == 1 else None
@@ -187,11 +195,12 @@ def as_call(select: tree.Select, rng: random.Random) -> str | None:
         return None
     window = source.windows[0]
     on = on_one_time(window)
-    if on is None or window.kind not in ("size", "session"):
+    if on is None or not isinstance(window, SizeClause | SessionClause):
         return None
-    lengths = [window.size, window.every] if window.kind == "size" else [window.gap]
-    texts = [quoted(written(m.length, rng)) for m in lengths if isinstance(m, tree.Measure)]
-    return f"{word('window' if window.kind == 'size' else 'session_window', rng)}({', '.join([on, *texts])})"
+    lengths = [window.size, window.every] if isinstance(window, SizeClause) else [window.gap]
+    texts = [quoted(written(m.length, rng)) for m in lengths if isinstance(m, tree.Extent)]
+    name = "window" if isinstance(window, SizeClause) else "session_window"
+    return f"{word(name, rng)}({', '.join([on, *texts])})"
 
 
 _INTERVALS = {"ms": "MILLISECONDS", "sec": "SECOND", "min": "MINUTES"}
@@ -205,8 +214,11 @@ def as_table_function(stream: tree.StreamRef, rng: random.Random) -> str | None:
     on = on_one_time(window)
     if on is None:
         return None
-    name = {"size": "HOP" if window.every else "TUMBLE", "session": "SESSION", "cumulate": "CUMULATE"}[window.kind]
-    lengths = [m for m in (window.every, window.size, window.gap, window.longest) if isinstance(m, tree.Measure)]
+    name = window.word
+    if isinstance(window, SizeClause):
+        name = "HOP" if window.every else "TUMBLE"
+    fields = ("every", "size", "gap", "step", "longest")
+    lengths = [m for f in fields if isinstance(m := getattr(window, f, None), tree.Extent)]
     texts = [f"INTERVAL '{m.length.number}' {_INTERVALS[m.length.unit or '']}" for m in lengths]
     call = f"{word(name, rng)}({', '.join([f'TABLE {stream.name.text}', f'DESCRIPTOR({on})', *texts])})"
     return call if rng.random() < 0.3 else f"TABLE({call})"
@@ -244,14 +256,12 @@ def _(join: tree.Join, rng: random.Random) -> str:
 
 
 @written.register
-def _(window: tree.WindowClause, rng: random.Random) -> str:
-    zone = "" if window.time_zone is None else f"AT TIME ZONE {quoted(window.time_zone)}"
+def _(window: WindowClause, rng: random.Random) -> str:
     parts = joined(
-        word(window.kind.upper(), rng),
+        word(window.word, rng),
         *lengths(window, rng),
-        "" if window.kind == "delta" else clause("ON", window.on, rng),
-        clause("OFFSET", window.offset, rng),
-        zone,
+        "" if isinstance(window, DeltaClause) else clause("ON", getattr(window, "on", None), rng),
+        clause("OFFSET", getattr(window, "offset", None), rng),
         clause_of_align(window, rng),
         clause(rng.choice(("PARTITIONED BY", "PARTITIONED BY", "PARTITIONED ON")), window.partitioned, rng),
         clause("WHERE", window.where, rng),
@@ -260,36 +270,38 @@ def _(window: tree.WindowClause, rng: random.Random) -> str:
     return f"[{parts}]"
 
 
-def clause_of_align(window: tree.WindowClause, rng: random.Random) -> str:
+def clause_of_align(window: WindowClause, rng: random.Random) -> str:
+    if not isinstance(window, SizeClause):
+        return ""
     align = "" if window.align is None else word(f"ALIGN {window.align.upper()}", rng)
     return joined(align, word("ON CHANGE", rng) if window.changes else "")
 
 
-def lengths(window: tree.WindowClause, rng: random.Random) -> list[str]:
-    size, every = window.size, window.every
-    if window.kind == "size":
-        assert size is not None
+def lengths(window: WindowClause, rng: random.Random) -> list[str]:
+    if isinstance(window, SizeClause):
+        size, every = window.size, window.every
         both = every is not None and size.on is not None and size.on == every.on
         if both and size.length.unit and every.length.unit and rng.random() < 0.5:
             # one ON behind both lengths
             return [written(size.length, rng), clause("EVERY", every, rng)]
         return [written(size, rng), clause("EVERY", every, rng)]
-    if window.kind == "session":
+    if isinstance(window, SessionClause):
         return [written(window.gap, rng)]
-    if window.kind == "landmark":
-        return [written(window.start, rng), clause("EVERY", every, rng)]
-    if window.kind == "fixed":
+    if isinstance(window, LandmarkClause):
+        return [written(window.start, rng), clause("EVERY", window.every, rng)]
+    if isinstance(window, FixedClause):
         return [written(window.start, rng), clause("TO", window.end, rng)]
-    if window.kind == "band":
-        return [written(window.start, rng), clause("SIZE", size, rng)]
-    if window.kind == "delta":
+    if isinstance(window, BandClause):
+        return [written(window.start, rng), clause("SIZE", window.size, rng)]
+    if isinstance(window, DeltaClause):
         return [repr(window.threshold), clause("ON", window.on, rng)]
-    if window.kind == "punctuated":
+    if isinstance(window, PunctuatedClause):
         return [clause("BEGIN", window.begin, rng), clause("UNTIL", window.until, rng)]
-    if window.kind == "threshold":
+    if isinstance(window, ThresholdClause):
         least = "" if window.min_rows is None else f"{word('AT LEAST', rng)} {window.min_rows} {word('ROWS', rng)}"
-        return [written(window.begin, rng), least]
-    return [written(size, rng), clause("MAX", window.longest, rng)]
+        return [written(window.condition, rng), least]
+    assert isinstance(window, CumulateClause)
+    return [written(window.step, rng), clause("MAX", window.longest, rng)]
 
 
 @written.register

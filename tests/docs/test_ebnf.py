@@ -8,8 +8,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from panes.cql.grammar import functions, queries, statements, windows
+from panes.cql.grammar import functions, queries, statements
+from panes.cql.grammar.windows import OPTIONS
 from panes.cql.parse import parse
+from panes.cql.windows import KINDS
 from tests.docs.pages import ROOT
 
 #: What the page says in words below the grammar: examples of each.
@@ -117,10 +119,10 @@ def test_every_name_is_defined_and_used() -> None:
 def test_every_keyword_of_the_parser_is_there() -> None:
     used = {word for choice in RULES.values() for word in words_of(choice)}
     tables = [
-        windows._KINDS,
-        [word for words in windows._OPTIONS for word in words],
+        [word for kind in KINDS.values() for word in kind.keywords()],
+        [word for option in OPTIONS for text in option.spellings for word in text.split()],
         [word for words in queries._JOINS for word in words],
-        [word for words in queries._CLAUSES for word in words.split()],
+        [word for words in queries.CLAUSES for word in words.split()],
         queries._MODELS,
         functions._LENGTHS,
         statements.PHASES,

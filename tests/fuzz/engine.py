@@ -40,12 +40,14 @@ def build_query(program: Program) -> Any:
 
 
 class Engine:
-    """Same calls as the oracle; `snapshot` goes on with an operator restored from the bytes of this one."""
+    """Same calls as the oracle; `snapshot` goes on with an operator restored from the bytes of this one, with programs
+    of even seeds from the first snapshot and the changes since."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.query = build_query(program)
         self.op = self.query.operator()
+        self.epochs: list[bytes] = []
         ts = pa.int64() if program.time_unit is None else pa.timestamp(program.time_unit)
         types = {"ts": ts, **{c: ARROW[t] for c, t in program.types.items()}}
         self.schema = pa.schema([("id", pa.int64()), *types.items()])
@@ -67,7 +69,10 @@ class Engine:
         return self.results(self.op.finish())
 
     def snapshot(self) -> None:
-        self.op = self.query.operator(restore=self.op.snapshot(), trusted=True)
+        epoch = len(self.epochs)
+        since = epoch - 1 if epoch and self.program.seed % 2 == 0 else None
+        self.epochs.append(self.op.snapshot(epoch=epoch, since=since))
+        self.op = self.query.operator(restore=self.epochs if since is not None else self.epochs[-1], trusted=True)
 
     def add_window(self, label: str, spec: Spec) -> None:
         self.op.add_window(label, build_window(spec, self.program.time_unit))

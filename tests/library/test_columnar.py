@@ -86,6 +86,7 @@ def test_columnar_does_what_the_container_does(
         # Small figures, so that every limit inside is met too.
         monkeypatch.setattr("panes.policies.library.columnar._ROOM", rng.choice((1, 3, 1 << 16)))
         monkeypatch.setattr("panes.policies.library.arrays.SPARE", rng.choice((0, 4, 1 << 16)))
+        monkeypatch.setattr("panes.policies.loop.FEW", (0, 5, 1 << 16)[i % 3])  # compiled, on the way, plain
         config = random_config(rng, evict, trigger, partition)
         start = rng.choice((0, -20))  # times may be negative
         rows = [(at + start, key, value) for at, key, value in random_rows(rng, config)]
@@ -106,6 +107,7 @@ def test_columnar_does_what_the_container_does(
 @pytest.mark.parametrize(("evict", "trigger"), [c for c in COMBINATIONS if c[0] != "punct"])
 def test_many_keys_and_large_batches(evict: str, trigger: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("panes.policies.library.arrays.SPARE", 100)
+    monkeypatch.setattr("panes.policies.loop.FEW", 1000)
     rng = random.Random(f"{evict} {trigger} large")
     for limit in (None, ("count", 60), ("tuples", 150), ("age", 300)):
         select = rng.choice(("lru", "lfu", "oldest"))
@@ -175,7 +177,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refused(name: str) -> None:
+def test_wrong_options_of_a_columnar_window_are_refused(name: str) -> None:
     options, said = REFUSED[name]
     with pytest.raises(QueryError, match=said):
         ColumnarWindow(SCHEMA, **options)

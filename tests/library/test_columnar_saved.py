@@ -49,6 +49,7 @@ def test_a_window_goes_back_as_often_as_it_must(
     form: str, spare: int, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(arrays, "SPARE", spare)  # with 0, tuples, keys and queues are tidied up all the time
+    monkeypatch.setattr("panes.policies.loop.FEW", (0, 50, 1 << 16)[seed % 3])
     rng, clock = random.Random(seed), [0]
 
     def fresh() -> ColumnarWindow:

@@ -36,7 +36,7 @@ def test_all_examples_are_there() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
-def test_example(case: dict[str, Any]) -> None:
+def test_a_window_tells_the_events_of_the_worked_example(case: dict[str, Any]) -> None:
     clock = FakeClock()
     window = container(config_of(case["window"]), clock)
     recorder = Recorder(window, clock)

@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from examples.paned_aggregate import PanedAggregate, rewritten
 from panes import aggregates
 from panes.clock import FakeClock
 from panes.errors import QueryError
 from panes.policies.library import SlidingWindow, count, delta, time
-from panes.policies.library.paned import PanedAggregate, rewritten
 
 SCHEMA = pa.schema([("t", pa.int64()), ("k", pa.string()), ("v", pa.float64())])
 AGGS: dict[str, Any] = {
@@ -129,7 +129,7 @@ def test_averages_of_averages_would_be_wrong() -> None:
         ({"evict": time(10), "trigger": time(5), "aggs": {"s": aggregates.sum("x")}}, "s: 'x' is no column"),
     ],
 )
-def test_refused(options: dict[str, Any], said: str) -> None:
+def test_wrong_options_of_a_paned_aggregate_are_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(QueryError, match=said):
         PanedAggregate(SCHEMA, options.pop("aggs", AGGS), time="t", **options)
 

@@ -92,7 +92,7 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_refused(name: str) -> None:
+def test_misuse_of_the_window_library_is_refused(name: str) -> None:
     call, said = CASES[name]
     with pytest.raises(QueryError, match=said):
         call()

@@ -11,7 +11,7 @@ import pytest
 from panes.clock import FakeClock
 from panes.errors import QueryError, SnapshotDamaged, SnapshotMismatch, SnapshotUntrusted
 from panes.policies.library import SlidingWindow, TumblingWindow, count, delta, punct, time
-from panes.policies.library.codec import decode, encode
+from panes.policies.library.checkpoint import decode, encode
 from panes.state.pickles import trusting
 from panes.state.snapshot import unpack
 from tests.library.programs import COMBINATIONS, Recorder, container, feed

@@ -49,12 +49,12 @@ def name(value: Any) -> str:
     return "-".join(name(v) for v in value) if isinstance(value, tuple | list) else str(value or "one")
 
 
-def test_the_counts() -> None:
+def test_no_combination_is_left_out() -> None:
     assert (len(COMBINATIONS), len(AGGREGATE), len(JOIN), len(SORT)) == (13, 65, 90, 28)
 
 
 @pytest.mark.parametrize("combination", AGGREGATE, ids=name)
-def test_aggregate(combination: Any) -> None:
+def test_aggregate_agrees_with_the_oracle_in_every_configuration(combination: Any) -> None:
     (evict, trigger), partitions = combination
     given = 0
     for seed in range(ROUNDS):
@@ -80,7 +80,7 @@ def test_aggregate(combination: Any) -> None:
 
 
 @pytest.mark.parametrize("combination", [*SORT, *((c, KEPT) for c in [*COMBINATIONS[:4], *ROW_BY_ROW])], ids=name)
-def test_sort(combination: Any) -> None:
+def test_sort_agrees_with_the_oracle_in_every_configuration(combination: Any) -> None:
     (evict, trigger), partitions = combination
     for seed in range(ROUNDS):
         rng = random.Random(f"{seed} {combination}")
@@ -100,7 +100,7 @@ def test_sort(combination: Any) -> None:
 
 
 @pytest.mark.parametrize("combination", [*SORT, *((c, KEPT) for c in [*COMBINATIONS[:4], *ROW_BY_ROW])], ids=name)
-def test_dedupe(combination: Any) -> None:
+def test_dedupe_agrees_with_the_oracle_in_every_configuration(combination: Any) -> None:
     (evict, trigger), partitions = combination
     for seed in range(ROUNDS):
         rng = random.Random(f"{seed} {combination}")
@@ -122,7 +122,7 @@ def matches(left: oracle.Row, right: oracle.Row) -> bool:
 
 
 @pytest.mark.parametrize("combination", [*JOIN, *((p, (KEPT, KEPT)) for p in product(POLICIES, POLICIES))], ids=name)
-def test_join(combination: Any) -> None:
+def test_join_agrees_with_the_oracle_in_every_configuration(combination: Any) -> None:
     policies, partitions = combination
     given = 0
     for seed, how in enumerate(("inner", "left", "right", "full")):

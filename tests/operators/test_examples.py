@@ -51,7 +51,7 @@ def lines(given: PortOutput) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_example(name: str) -> None:
+def test_operators_give_the_worked_examples(name: str) -> None:
     case = CASES[name]
     made = eval(case["make"], {**NAMES, **streams_of(case)})
     assert shown(made, case["show"]) == case["given"]

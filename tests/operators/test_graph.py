@@ -52,7 +52,7 @@ def test_modes_say_which_streams_are_punctuated() -> None:
     ],
     ids=["join", "join through a functor", "count", "two streams into a count", "expecting"],
 )
-def test_valid_graphs(node: Wired) -> None:
+def test_a_valid_graph_is_accepted(node: Wired) -> None:
     check_graph([node])
     check_node(node)
 

@@ -28,7 +28,7 @@ def shown(made: Any) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_aggregates(seed: int) -> None:
+def test_aggregates_do_not_depend_on_mechanism_batches_or_restarts(seed: int) -> None:
     rng = random.Random(seed)
     evict, trigger = rng.choice(COMBINATIONS)
     config = random_config(rng, evict, trigger, rng.choice((None, "kept", "count", "tuples", "age")))
@@ -54,7 +54,7 @@ def test_aggregates(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_joins(seed: int) -> None:
+def test_joins_do_not_depend_on_mechanism_batches_or_restarts(seed: int) -> None:
     rng = random.Random(seed)
     keyed = rng.choice((None, "kept"))
     drawn = (random_config(rng, rng.choice(POLICIES), "count", keyed) for _ in range(2))

@@ -34,7 +34,9 @@ def rows(*times: int, **columns: list[Any]) -> list[Row]:
         (("alternating", 1, 2), rows(0, 1, 2, 3), INFINITY, {(0, 1): [0], (1, 3): [1, 2], (3, 4): [3]}),
     ],
 )
-def test_time_windows(spec: Any, given: list[Row], watermark: float, expected: dict[Any, list[int]]) -> None:
+def test_the_oracle_finds_windows_on_time(
+    spec: Any, given: list[Row], watermark: float, expected: dict[Any, list[int]]
+) -> None:
     found = due_windows(spec, given, watermark)
     assert {bounds[:2]: [r.time for r in held] for bounds, held in found.items()} == expected
 
@@ -46,7 +48,7 @@ def test_calendar_days_follow_the_clock_change() -> None:
     assert bounds[0] == 1_711_839_600
 
 
-def test_data_driven_windows() -> None:
+def test_the_oracle_finds_windows_that_data_decide() -> None:
     given = rows(1, 2, 3, 4, d=[1.0, 2.0, None, 9.0], b=[True, False, True, None], e=[False, True, True, False])
     assert list(due_windows(("delta", 3.0, "d"), given, INFINITY)) == [(1, 4, 0, 3), (4, None, 3, 4)]
     assert list(due_windows(("delta", 3.0, "d"), given, 3)) == []

@@ -113,7 +113,7 @@ def test_finish_puts_outputs_in_the_place_of_aggregates() -> None:
         ),
     ],
 )
-def test_calls(text: str, name: str, inputs: tuple[str, ...]) -> None:
+def test_a_call_is_the_aggregate_it_names(text: str, name: str, inputs: tuple[str, ...]) -> None:
     aggregation = compiled(x=text, y=f"({text})")
     assert names(aggregation) == [name]
     assert aggregation.aggs[0].inputs == inputs
@@ -176,7 +176,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "message"), REFUSED, ids=[text for text, _ in REFUSED])
-def test_refused(text: str, message: str) -> None:
+def test_what_is_no_aggregate_is_refused(text: str, message: str) -> None:
     with pytest.raises(QueryError, match=message):
         compiled(x=text)
 

@@ -61,7 +61,7 @@ def values(query: Any) -> list[tuple[Any, ...]]:
         ({"entries": {"one": "1"}, "group_by": "k"}, [(1,), (1,), (1,), (1,)]),
     ],
 )  # fmt: skip
-def test_clauses(clauses: Mapping[str, Any], expected: list[tuple[Any, ...]]) -> None:
+def test_clauses_of_a_relation_give_what_sql_gives(clauses: Mapping[str, Any], expected: list[tuple[Any, ...]]) -> None:
     assert values(stream().window(TWO).relation(**clauses)) == expected
 
 
@@ -211,7 +211,7 @@ def test_types_of_plain_columns_survive() -> None:
         ({"entries": {"v": pn.sum("q")}}, "as SQL text"),
     ],
 )  # fmt: skip
-def test_what_is_refused(clauses: Mapping[str, Any], message: str) -> None:
+def test_wrong_clauses_of_a_relation_are_refused(clauses: Mapping[str, Any], message: str) -> None:
     with pytest.raises(QueryError, match=message):
         stream().window(TWO).relation(**clauses)
 

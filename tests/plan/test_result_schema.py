@@ -10,7 +10,7 @@ from tests.fuzz.programs import generate
 
 
 @pytest.mark.parametrize("first", range(0, 300, 50))
-def test_random_queries(first: int) -> None:
+def test_the_schema_of_results_is_known_before_a_run(first: int) -> None:
     for seed in range(first, first + 50):
         plan = build_query(generate(seed))._plan
         assert plan.given.schema == SliceOperator(plan.operator_spec()).finish().table.schema, seed

@@ -181,7 +181,7 @@ VALUES: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("text", "expected"), VALUES, ids=[text for text, _ in VALUES])
-def test_value(text: str, expected: Any) -> None:
+def test_an_expression_has_the_value_that_spark_gives(text: str, expected: Any) -> None:
     found = value(text)
     if isinstance(expected, float):
         assert found == pytest.approx(expected, nan_ok=True)
@@ -222,7 +222,8 @@ REFUSED = [
     ("part[0]", "takes an element of a list, or the value of a key of a map"),
     ("?", "a placeholder"),
     ("abs(i, d)", "abs takes 1 argument, not 2"),
-    ("weekday()", "weekday takes 1 argument"),
+    ("ceil()", "ceil takes 1 argument, not 0"),
+    ("weekday()", "weekday takes 1 argument, not 0"),
     ("cast(i as nonsense)", "can't be read"),
     ("S + 1", "can't be computed"),
     ("upper(i)", "can't be computed"),
@@ -291,7 +292,7 @@ def test_rows_keep_their_order_over_many_chunks() -> None:
     assert len(found["1"]) == n
 
 
-def test_no_rows() -> None:
+def test_expressions_over_no_rows_give_no_values() -> None:
     found = Scalars.of(Scope(SCHEMA), ["i + 1", "i"]).evaluate(TABLE.slice(0, 0))
     assert [len(column) for column in found.values()] == [0, 0]
 

@@ -135,7 +135,7 @@ def test_passing_carries_a_column_through_every_step() -> None:
     [SelectStep.of(SHAPE, ["k"], {"y": "x + 1"}), Having.of(SHAPE, "x > 1"), OrderStep.of(SHAPE, ["x + 1 DESC"])],
     ids=["select", "having", "order"],
 )
-def test_steps_travel(step: Step) -> None:
+def test_pickled_steps_do_the_same(step: Step) -> None:
     rows = table([("a", 10, 1.0, 1, 0), ("b", 10, 2.0, 1, 0)])
     again = pickle.loads(pickle.dumps(step))
     assert again.apply(rows).equals(step.apply(rows))

@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
-from panes.cql.dialect import Cql
+from panes.cql.dialect import Cql, expression_text
 from panes.cql.parse import parse as parse_cql
-from panes.cql.printing import expression_text
-from panes.plan.arity import ARITY
-from panes.plan.dialect import SCALAR_FUNCTIONS, PanesSQL
+from panes.plan.dialect import PanesSQL
 from panes.plan.expressions import parse, text_of
+from panes.plan.functions import ARITY, SCALAR_FUNCTIONS
 from panes.plan.trees import copied, rebuilt
 from tests.plan.test_scalars import VALUES
 

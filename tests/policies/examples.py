@@ -118,7 +118,7 @@ EXAMPLES = [
         [(3, [5, 6]), (5, [0, 7]), ("end", [0])],
     ),
     Example(
-        "P-33 window(Time) alone tumbles, by fake items too",
+        "P-33 window(Time) alone tumbles, by timer ticks too",
         pn.policy(trigger=p.time(5)),
         at_times(1, 3, 6, 17),
         [(5, [1, 3]), (10, [6]), ("end", [17])],

@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 MAX_INT = 2**31 - 1
-#: fake items with a time of their own come before those that have the row's
+#: timer ticks with a time of their own come before those that have the row's
 PLACED, AT_THE_ROW = 0, 1
 #: after so many borders without a row, what is held then is held for good: evictions reach back far less
 MANY = 1_000
@@ -108,7 +108,7 @@ class UserTrigger:
 
     @staticmethod
     def sent(fake: Any, x: dict) -> tuple[Any, int, int]:
-        """A fake item that says when it is (K-18), or that goes by the row."""
+        """A timer tick that says when it is (K-18), or that goes by the row."""
         if type(fake).__name__ == "Tick":
             return fake.at if fake.item is None else fake.item, fake.at, PLACED
         return fake, x["t"], AT_THE_ROW
@@ -188,7 +188,7 @@ class TumblingEviction:
 
 
 class ActiveWrapper:
-    """Tumbling waits for the result of a fake item (a decision: else there would be nothing left to give)."""
+    """Tumbling waits for the result of a timer tick (a decision: else there would be nothing left to give)."""
 
     def __init__(self, nested: Any) -> None:
         self.nested = nested
@@ -343,7 +343,7 @@ def clears(p: Any) -> bool:
 
 
 def asks_users(p: Any) -> bool:
-    """Whether a user's own eviction is told of fake items."""
+    """Whether a user's own eviction is told of timer ticks."""
     if isinstance(p, MultiEviction):
         return any(asks_users(q) for q in p.nested)
     if isinstance(p, ActiveWrapper):
@@ -352,7 +352,7 @@ def asks_users(p: Any) -> bool:
 
 
 def pre_notifications(triggers: list, x: dict) -> list[tuple[Any, int, int]]:
-    """Fake items with the time of their results: borders have one of their own, users' fakes may go by the row."""
+    """Timer ticks with the time of their results: borders have one of their own, users' fakes may go by the row."""
     return [fake for p in triggers if getattr(p, "pre_notify", None) for fake in p.pre_notify(x)]
 
 

@@ -107,13 +107,13 @@ def test_tumbling_holds_one_value() -> None:
     ("size", "slide", "borders"),
     [(6, 2, [0, 2, 4, 6, 8]), (5, 2, [0, 2, 4, 5, 6, 7, 8]), (2, 5, [0, 2, 5, 7, 10, 12])],
 )
-def test_p59_borders(size: int, slide: int, borders: list[int]) -> None:
+def test_borders_are_where_windows_begin_or_end(size: int, slide: int, borders: list[int]) -> None:
     test = Borders(False, size, slide, size)
     assert [at for at in range(borders[-1] + 1) if test.is_border(at)] == borders
 
 
 @pytest.mark.parametrize(("size", "slide", "skipped"), [(2, 3, [2, 5, 8, 11]), (2, 5, [2, 3, 4, 7, 8, 9, 12, 13])])
-def test_p64_hopping(size: int, slide: int, skipped: list[int]) -> None:
+def test_rows_between_hopping_windows_are_skipped(size: int, slide: int, skipped: list[int]) -> None:
     test = Borders(False, size, slide, size)
     assert [at for at in range(skipped[-1] + 1) if test.is_skipped(at)] == skipped
     window = run_live(complete_hopping(size, slide), 40)
@@ -159,7 +159,7 @@ def test_what_each_buffer_costs_to_the_call() -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_buffers_agree(seed: int) -> None:
+def test_every_buffer_gives_the_same_results(seed: int) -> None:
     """Random policies and rows: whatever the buffer, the same results, in the order of the rows."""
     rng = random.Random(seed)
     makers = [

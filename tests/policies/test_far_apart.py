@@ -9,9 +9,8 @@ import pytest
 import panes as pn
 from panes.errors import DataError
 from panes.policies import FakeClock, LiveWindow, specs
-from panes.policies.adaptive import Adaptive
-from panes.policies.live import DOMAIN
-from panes.policies.parallel import run_by_time, run_central
+from panes.policies.built_in import BuiltInPolicies
+from tests.policies.parallel_plans import run_by_time, run_central
 
 p = pn.policies
 S = 1_000_000
@@ -19,10 +18,10 @@ CENTURY = 3_155_760_000 * S
 SCHEMA = {"t": "bigint", "k": "string", "v": "bigint"}
 
 
-@pytest.fixture(params=["in Python", "compiled"])
+@pytest.fixture(params=["plain", "compiled"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "compiled":
-        monkeypatch.setattr(Adaptive, "few", 0)
+        monkeypatch.setattr(BuiltInPolicies, "few", 0)
     return request.param
 
 
@@ -136,7 +135,7 @@ def test_live_windows_sleep_while_nothing_is_held(side: str, check: int | None) 
 
 
 def test_parallel_plans_pass_over_a_century() -> None:
-    machine = pn.policy(trigger=p.time(S), evict=p.time(2 * S)).bind(DOMAIN)
+    machine = pn.policy(trigger=p.time(S), evict=p.time(2 * S)).bind(specs.CLOCK)
     rows = [{p.TIME: row["t"], **row} for row in A]
     options: dict[str, Any] = {"workers": 2, "value": lambda r: r["v"]}
     want = [sum(vs) for _, _, vs in SLIDING]
@@ -149,7 +148,7 @@ def test_parallel_plans_pass_over_a_century() -> None:
 
 
 class Asked(p.ActiveEviction):
-    """Counts what it is asked; lets all go at a fake item."""
+    """Counts what it is asked; lets all go at a timer tick."""
 
     def __init__(self) -> None:
         self.asked = 0

@@ -70,22 +70,22 @@ def test_slices_are_shared_with_other_windows() -> None:
 
 @pytest.mark.parametrize("policy", POLICIES, ids=map(str, POLICIES))
 def test_many_rows_are_compiled_and_give_the_same(policy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from panes.policies.adaptive import Adaptive
+    from panes.policies.built_in import BuiltInPolicies
 
     data = sorted(rows(3_000, 5, keys=17), key=lambda r: r["t"])
     query = pn.stream(data, time="t", key="k").window(w=policy).agg(vs=pn.collect_list("v"))
-    monkeypatch.setattr(Adaptive, "few", 10**9)
+    monkeypatch.setattr(BuiltInPolicies, "few", 10**9)
     slow = query.to_arrow()
-    monkeypatch.setattr(Adaptive, "few", 1_000)
+    monkeypatch.setattr(BuiltInPolicies, "few", 1_000)
     assert query.to_arrow().to_pylist() == slow.to_pylist()
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=map(str, POLICIES))
 @pytest.mark.parametrize("few", [0, 40, 10**6])
 def test_snapshots_and_key_groups(policy: Any, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    from panes.policies.adaptive import Adaptive
+    from panes.policies.built_in import BuiltInPolicies
 
-    monkeypatch.setattr(Adaptive, "few", few)
+    monkeypatch.setattr(BuiltInPolicies, "few", few)
     data = sorted(rows(120, 6, keys=9), key=lambda r: r["t"])
     query = pn.stream(data, time="t", key="k").window(w=policy).agg(vs=pn.collect_list("v"))
     want = sorted(plain(query.rows()), key=str)
@@ -166,7 +166,7 @@ def example() -> Any:
     return module
 
 
-def test_p39_expressiveness(example: Any) -> None:
+def test_the_example_of_expressiveness_gives_its_sums(example: Any) -> None:
     data = example.readings()
     sums = [r for r in example.recent_sums(data).rows() if r["window_end"] is not None]
     assert [(r["window_end"], r["n"]) for r in sums] == example.check(data)

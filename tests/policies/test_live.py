@@ -28,7 +28,7 @@ def sliding(**options: Any) -> Any:
     return pn.policy(evict=p.time(4), trigger=p.time(2, delay=2, **options))
 
 
-def test_p22_thread() -> None:
+def test_a_thread_sends_timer_ticks_at_its_checks() -> None:
     """Checks at 3, 7, 11; items at 1, 2, 4, 5, 9, 11: fake 6 comes at 7 instead of 9, each border once."""
     clock = FakeClock(-1)
     given: list[tuple[int, Any, list[int]]] = []
@@ -82,7 +82,7 @@ def test_a_start_that_is_given_counts_even_if_it_is_0() -> None:
 
 
 def test_rows_and_fake_items_exclude_each_other() -> None:
-    """Fake items from another thread never come into the middle of a row."""
+    """Timer ticks from another thread never come into the middle of a row."""
     inside, seen = [0], []
 
     def slowly(rows: list[int]) -> int:
@@ -122,7 +122,7 @@ def test_keys_have_threads_of_their_own() -> None:
     assert [(r.key, r.when, r.value) for r in window.results] == [("a", 5, 1), ("b", 5, 2), ("a", 10, 1), ("b", 10, 2)]
 
 
-def test_misuse_is_refused() -> None:
+def test_misuse_of_live_windows_is_refused() -> None:
     with pytest.raises(QueryError, match="reduce="):
         LiveWindow(pn.policy(trigger=p.count(1)))
     with pytest.raises(QueryError, match="granularity"):

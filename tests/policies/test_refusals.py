@@ -59,8 +59,8 @@ REFUSED: list[tuple[str, Callable[[], Any], str]] = [
     ("a trigger that evicts", lambda: pn.policy(trigger=p.count(1), evict=Says(True)), "is a trigger policy"),
     ("no policy at all", lambda: pn.policy(trigger="often"), "'often' is no trigger policy"),
     ("an empty list", lambda: pn.policy(trigger=[]), "trigger=[] is empty"),
-    ("active twice", lambda: p.active(p.active(p.time(3))), "asked for fake items anyway"),
-    ("start of a wrapped count", lambda: p.active(p.count(3, start=1)), "a fake item is none"),
+    ("active twice", lambda: p.active(p.active(p.time(3))), "asked for timer ticks anyway"),
+    ("start of a wrapped count", lambda: p.active(p.count(3, start=1)), "a timer tick is none"),
     (
         "wrapped scales that differ",
         lambda: pn.policy(trigger=p.time(1), evict=p.active(p.time(3, on="v", active=False))),

@@ -9,8 +9,7 @@ import pytest
 
 import panes as pn
 from panes.policies import arena
-from panes.policies.adaptive import Adaptive
-from panes.policies.compiled import Compiled
+from panes.policies.built_in import BuiltInPolicies
 from tests.fuzz.errors import never_calm, struck
 
 p = pn.policies
@@ -24,9 +23,9 @@ WINDOWS: dict[str, Any] = {
 
 def small_programs_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """And give up rows."""
-    monkeypatch.setattr(Compiled, "spare", 5)
-    monkeypatch.setattr(Adaptive, "few", 0)
-    monkeypatch.setattr(Adaptive, "small", 0)
+    monkeypatch.setattr(BuiltInPolicies, "spare", 5)
+    monkeypatch.setattr(BuiltInPolicies, "few", 0)
+    monkeypatch.setattr(BuiltInPolicies, "small", 0)
 
 
 @pytest.mark.parametrize("name", WINDOWS)

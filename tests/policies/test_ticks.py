@@ -10,18 +10,17 @@ import pytest
 import panes as pn
 from panes.errors import DataError
 from panes.policies import FakeClock, LiveWindow, specs
-from panes.policies.adaptive import Adaptive
-from panes.policies.live import DOMAIN
-from panes.policies.parallel import run_by_time, run_central
+from panes.policies.built_in import BuiltInPolicies
 from tests.policies import oracle
+from tests.policies.parallel_plans import run_by_time, run_central
 
 p = pn.policies
 
 
-@pytest.fixture(params=["in Python", "compiled"])
+@pytest.fixture(params=["plain", "compiled"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "compiled":
-        monkeypatch.setattr(Adaptive, "few", 0)
+        monkeypatch.setattr(BuiltInPolicies, "few", 0)
     return request.param
 
 
@@ -129,7 +128,7 @@ def test_threads_that_look_now_and_then_send_borders_in_order() -> None:
 
 
 def test_parallel_plans_of_two_time_triggers_agree_with_one_place() -> None:
-    machine = pn.policy(trigger=[p.time(6), p.time(4)], evict=p.time(7)).bind(DOMAIN)
+    machine = pn.policy(trigger=[p.time(6), p.time(4)], evict=p.time(7)).bind(specs.CLOCK)
     rows = [{p.TIME: t, "v": t} for t in (1, 3, 5, 9, 14, 15, 27)]
     want = [sum(rows[i]["v"] for i in held) for _, held, _ in oracle.run(
         [{"t": r["v"]} for r in rows], [("time", {"z": 6}), ("time", {"z": 4})], [("time", {"z": 7})]
@@ -304,7 +303,7 @@ REST = [("a", None, [9, 8]), ("b", None, [9])]
 
 
 def test_active_punctuation_clears_other_keys_as_well(way: str) -> None:
-    """Under a central trigger a row of one key is a fake item to all others."""
+    """Under a central trigger a row of one key is a timer tick to all others."""
     end = p.punctuation("end", on="m")
     held = given(KEYED, "k", central_trigger=end, evict=end)
     assert held == [

@@ -9,10 +9,10 @@ import pytest
 import panes as pn
 from panes.policies.buffers import Costs
 from panes.policies.live import LiveWindow
-from panes.policies.parallel import Message, run_by_time, run_central
-from panes.policies.runtimes import RULES
+from panes.policies.runtimes import together
 from panes.units import TimeDomain
 from tests.policies.examples import EXAMPLES, GROUPED, Example, Grouped
+from tests.policies.parallel_plans import Message, run_by_time, run_central
 
 p = pn.policies
 INTEGERS = TimeDomain("ms", integer=True)
@@ -28,7 +28,7 @@ def query(example: Example) -> Any:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=[e.name for e in EXAMPLES])
-def test_in_a_query(example: Example) -> None:
+def test_queries_give_the_windows_of_the_worked_examples(example: Example) -> None:
     assert [(when(r), r["values"]) for r in query(example).rows()] == example.windows
 
 
@@ -45,7 +45,7 @@ def test_row_by_row_with_snapshots(example: Example) -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=[e.name for e in EXAMPLES])
 @pytest.mark.parametrize("optimise", [True, False])
-def test_over_python_objects(example: Example, optimise: bool) -> None:
+def test_live_windows_give_the_worked_examples(example: Example, optimise: bool) -> None:
     reduced = LiveWindow(
         example.policy, reduce=lambda a, b: a + b, value=lambda r: [r["v"]], time="t", optimise=optimise
     )
@@ -58,7 +58,7 @@ def test_over_python_objects(example: Example, optimise: bool) -> None:
 
 
 @pytest.mark.parametrize("example", GROUPED, ids=[e.name for e in GROUPED])
-def test_grouped(example: Grouped) -> None:
+def test_worked_examples_by_key_give_their_sums(example: Grouped) -> None:
     rows = [{"t": t, "k": k, "v": v} for t, k, v in example.items]
     found = pn.stream(rows, time="t", key="k").window(w=example.policy).agg(sum="sum(v)").to_arrow().to_pylist()
     assert sorted((str(when(r)), r["k"], r["sum"]) for r in found) == sorted((str(w), k, s) for w, k, s in example.sums)
@@ -92,7 +92,7 @@ def test_one_policy_by_itself_and_every() -> None:
     assert {(r["k"], r["s"]) for r in own} == {("A", 30), ("A", 40), ("B", 50)}
 
 
-def test_p25_distances() -> None:
+def test_distances_are_those_of_the_definitions() -> None:
     assert p.euclidean((1, 2), (4, 6)) == 5
     assert p.cosine((1, 0), (0, 1)) == 1
     assert p.cosine((3, 4), (4, 3)) == pytest.approx(0.04)
@@ -105,11 +105,11 @@ def test_p25_distances() -> None:
     ("said", "answers"),
     [([0, 2, 5], (5, 0, 7, 2)), ([3, 0, 1], (3, 0, 4, 3)), ([], (0, 2**31 - 1, 0, 0))],
 )
-def test_p31_strategies(said: list[int], answers: tuple[int, ...]) -> None:
-    assert tuple(RULES[rule](said) for rule in ("largest", "smallest", "total", "first_of")) == answers
+def test_combined_evictions_follow_their_rule(said: list[int], answers: tuple[int, ...]) -> None:
+    assert tuple(together(rule, said) for rule in ("largest", "smallest", "total", "first_of")) == answers
 
 
-def test_p38_word_count() -> None:
+def test_word_count_gives_the_counts_of_the_example() -> None:
     lines = ("Beer Beer Tea Coffee", "Tea Tea Beer Tea")
     rows = [{"t": t, "word": word} for t, line in enumerate(lines) for word in line.split()]
     found = pn.stream(rows, time="t", key="word").window(pn.policy(central_trigger=p.count(100))).agg(n="count(*)")
@@ -120,7 +120,7 @@ def machine(policy: Any) -> Any:
     return policy.bind(INTEGERS)
 
 
-def test_p52_messages() -> None:
+def test_central_discretization_sends_the_messages_of_the_example() -> None:
     told: list[tuple[int, Message]] = []
     rows = [{p.TIME: i, "v": i} for i in range(1, 5)]
     found = run_central(

@@ -1,7 +1,7 @@
 """One program on the library and on the oracle: None if they agree, else what differs.
 
 Machines are driven as the slicer drives them: rows grouped by key, cut into batches, with state copied, written and
-read between some of them. Built-in policies run compiled and in Python.
+read between some of them. Built-in policies run in plain loops and in compiled ones, in general form and as pairs.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ import numpy as np
 import panes as pn
 from panes.errors import DataError
 from panes.policies import specs
-from panes.policies.adaptive import Adaptive
-from panes.policies.compiled import Compiled
+from panes.policies.built_in import BuiltInPolicies
 from panes.policies.interpreted import Interpreted
-from panes.policies.simple import pair_of
+from panes.policies.program import pair_of
 from panes.state.pickles import trusting
 from panes.units import TimeDomain
 from panes.windows.base import NEVER, KeyRuns, Running
@@ -31,8 +30,8 @@ COLUMNS = ("v", "w", "m")
 SCHEMA = {"t": "bigint", "k": "bigint", "v": "double", "w": "bigint", "m": "string", "n": "bigint"}
 #: one program in so many runs as a query, which takes twenty times as long
 QUERIES = 20
-Compiled.spare = 5  # so that small programs give up rows, too
-#: fake items that are too many here, so that those without end are refused soon; other programs have far fewer
+BuiltInPolicies.spare = 5  # so that small programs give up rows, too
+#: timer ticks that are too many here, so that those without end are refused soon; other programs have far fewer
 MOST_FAKES = 20_000
 Found = list[tuple[int, tuple[int, ...], Any]]
 
@@ -59,21 +58,13 @@ def check(program: Program) -> str | None:
     except oracle.Endless:
         want = None
     machine = window(**program.policies, end=program.end).bind(DOMAIN)
-    ways: dict[str, Running] = {}
-    if machine.interpreted:
-        ways["python"] = Interpreted(machine, reduces=True)
-    else:
-        ways["adaptive"] = adaptive(machine, program.seed)
-        ways["compiled"] = Compiled(machine, reduces=True, general=True)
-        if pair_of(machine) is not None:
-            ways["pair"] = Compiled(machine, reduces=True)
-    for name, running in ways.items():
+    for name in ways_of(machine):
         rng = random.Random(program.seed)
-        fresh = lambda n=name: ways_of(machine, n, program.seed)  # noqa: E731
+        fresh = lambda n=name: started(machine, n, program.seed)  # noqa: E731
         if want is None:
-            wrong = not_refused(running, program, rng, fresh)
+            wrong = not_refused(fresh(), program, rng, fresh)
         else:
-            got, wrong = drive(running, program, rng, fresh)
+            got, wrong = drive(fresh(), program, rng, fresh)
             if wrong is None:
                 wrong = difference(want, got, program)
         if wrong is not None:
@@ -132,21 +123,21 @@ def query_difference(program: Program, want: Found) -> str | None:
     return None
 
 
-def adaptive(machine: Any, seed: int) -> Adaptive:
-    """One that is compiled before the first row, never, or somewhere between."""
-    made = Adaptive(machine, reduces=True)
-    made.left = (seed * 7) % 40
+def ways_of(machine: Any) -> tuple[str, ...]:
+    """How a machine can be run."""
+    if machine.interpreted:
+        return ("python",)
+    pair = () if pair_of(machine) is None else ("plain pair", "compiled pair", "pair compiled on the way")
+    return ("plain", "compiled", "compiled on the way", *pair)
+
+
+def started(machine: Any, way: str, seed: int) -> Running:
+    """A machine before its first row."""
+    if way == "python":
+        return Interpreted(machine, reduces=True)
+    made = BuiltInPolicies(machine, reduces=True, general="pair" not in way)
+    made.few = made.small = (seed * 7) % 40 if "on the way" in way else 0 if "compiled" in way else 10**9
     return made
-
-
-def ways_of(machine: Any, name: str, seed: int) -> Running:
-    if name == "adaptive":
-        return adaptive(machine, seed)
-    return (
-        Interpreted(machine, reduces=True)
-        if name == "python"
-        else Compiled(machine, reduces=True, general=name == "compiled")
-    )
 
 
 def drive(running: Running, program: Program, rng: random.Random, fresh: Any) -> tuple[Found, str | None]:

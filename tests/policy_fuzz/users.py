@@ -25,7 +25,7 @@ class SumTrigger(Trigger):
 
 
 class GapTrigger(ActiveTrigger):
-    """After a pause longer than `gap`, fake items at its end (a session that expires); never at a row.
+    """After a pause longer than `gap`, timer ticks at its end (a session that expires); never at a row.
 
     `placed`: "tick" gives them the time at which the pause was long enough, "row" sends a row instead of a time.
     """
@@ -61,7 +61,7 @@ class Leaves(Eviction):
 
 
 class HalfOnFake(ActiveEviction):
-    """Half of what is held leaves for a fake item, all but `keep` for a row that triggers."""
+    """Half of what is held leaves for a timer tick, all but `keep` for a row that triggers."""
 
     def __init__(self, keep: int) -> None:
         self.keep, self.calls = keep, 0

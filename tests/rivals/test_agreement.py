@@ -88,7 +88,9 @@ def test_naive_is_the_definition(measure: str, function: str) -> None:
 @pytest.mark.parametrize("disorder", [False, True], ids=["in order", "out of order"])
 @pytest.mark.parametrize("function", ["sum", "avg", "min", "max", "median", "first", "m4"])
 @pytest.mark.parametrize(("measure", "sessions"), [("time", False), ("time", True), ("rows", False)])
-def test_techniques_agree(measure: str, function: str, disorder: bool, sessions: bool) -> None:
+def test_all_techniques_that_apply_agree_with_the_naive_one(
+    measure: str, function: str, disorder: bool, sessions: bool
+) -> None:
     able = applicable(measure, function, disorder, sessions)
     for seed in range(SEEDS):
         program = random_program(seed, measure=measure, function=function, disorder=disorder, sessions=sessions)

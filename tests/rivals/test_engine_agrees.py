@@ -21,7 +21,9 @@ def run_engine(program: Program) -> list[tuple[int, int, int, float]]:
 @pytest.mark.parametrize("disorder", [False, True], ids=["in order", "out of order"])
 @pytest.mark.parametrize("function", ["sum", "avg", "min", "max", "median", "first", "last"])
 @pytest.mark.parametrize(("measure", "sessions"), [("time", False), ("time", True), ("rows", False)])
-def test_engine_agrees(measure: str, function: str, disorder: bool, sessions: bool) -> None:
+def test_the_engine_agrees_with_the_naive_technique(
+    measure: str, function: str, disorder: bool, sessions: bool
+) -> None:
     for seed in range(100, 106):
         program = random_program(seed, measure=measure, function=function, disorder=disorder, sessions=sessions)
         want = program.run(Naive(program.queries, program.function, ooo=program.ooo)).rows()

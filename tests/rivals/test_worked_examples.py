@@ -37,7 +37,7 @@ def feed_one_by_one(rival: Rival, rows: int) -> list[Results]:
     return given
 
 
-def test_w09_markers() -> None:
+def test_markers_of_user_windows_are_those_of_the_example() -> None:
     windows = WindowSet(TWO_UDWS)
     query, start, end = windows.ending(0, 100, latest=12)
     order = np.lexsort((query, start))  # window ids follow the records, then the queries
@@ -69,7 +69,7 @@ def test_w09_sums_and_stored_partials(eager: bool) -> None:
     assert max(stored) <= 3
 
 
-def test_w12_slice_lengths() -> None:
+def test_slices_have_the_lengths_of_the_example() -> None:
     assert pane_length([Periodic(9, 6)]) == 3
     assert pane_length([Periodic(10, 3)]) == 1
     assert pair(Periodic(10, 3)) == (2, 1)
@@ -149,7 +149,7 @@ LAZY_COSTS = {
 
 @pytest.mark.parametrize(("size", "slide"), [(10, 3), (9, 6), (12, 4), (100, 7), (64, 1), (30, 30)])
 @pytest.mark.parametrize("technique", LAZY_COSTS)
-def test_w16_lazy_costs(technique: type[Rival], size: int, slide: int) -> None:
+def test_lazy_aggregation_costs_no_more_than_the_formula(technique: type[Rival], size: int, slide: int) -> None:
     rival = technique([Periodic(size, slide, "rows")], SUM)
     rows = 6 * size
     windows = sum(len(r) for r in feed_one_by_one(rival, rows))
@@ -161,7 +161,9 @@ def test_w16_lazy_costs(technique: type[Rival], size: int, slide: int) -> None:
 
 @pytest.mark.parametrize(("size", "slide"), [(100, 7), (64, 1), (256, 16)])
 @pytest.mark.parametrize(("technique", "factor"), [(Cutty, 1), (Pairs, 2)])
-def test_w16_eager_costs(technique: type[Rival], factor: int, size: int, slide: int) -> None:
+def test_eager_aggregation_costs_no_more_than_the_formula(
+    technique: type[Rival], factor: int, size: int, slide: int
+) -> None:
     rival = technique([Periodic(size, slide, "rows")], SUM, eager=True)
     rows = 8 * size
     windows = sum(len(r) for r in feed_one_by_one(rival, rows))
@@ -180,7 +182,7 @@ def test_w16_tree_over_records_costs_log_of_the_range() -> None:
     assert math.log2(size) <= rival.counters.update / (4 * size) <= 3 * math.log2(size)
 
 
-def test_s08_memory_model() -> None:
+def test_bytes_held_are_those_of_the_formulas() -> None:
     """Bytes held for n rows in s slices of w open windows, with nothing old enough to leave."""
     rows, size, slide = 400, 1000, 100
     queries = [Periodic(size, slide)]

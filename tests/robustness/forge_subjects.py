@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow as pa
 
 import panes as pn
+from examples.paned_aggregate import PanedAggregate
 from panes import policies as p
 from panes.api.stream import Query
 from panes.clock import FakeClock
@@ -22,7 +23,6 @@ from panes.policies.library import SlidingWindow, TumblingWindow
 from panes.policies.library import count as tuples
 from panes.policies.library import time as micros
 from panes.policies.library.columnar import ColumnarWindow
-from panes.policies.library.paned import PanedAggregate
 from tests.fuzz.user_windows import Alternating, KeepLast, Markers
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ def test_null_time_goes_to_the_ledger() -> None:
     assert late(result) == [(None, "null time")]
 
 
-def test_only_null_times() -> None:
+def test_rows_without_any_time_are_all_late() -> None:
     operator = query(None, {"w": pn.tumbling(10)}, COUNT, schema={"ts": "bigint"}).operator()
     assert len(operator.push([{"ts": None}, {"ts": None}])) == 0
     assert len(operator.finish()) == 0
@@ -55,7 +55,7 @@ def test_duplicate_times_do_not_depend_on_batches(chunk: int) -> None:
     assert given == [["a", "b", "c"], ["d", "e", "f"]]
 
 
-def test_before_1970() -> None:
+def test_windows_before_1970_are_like_those_after() -> None:
     rows = [{"ts": t} for t in (-25, -20, -11, -10, -1, 0, 9)]
     windows = {"t": pn.tumbling(10), "s": pn.sliding(15, every=10), "o": pn.tumbling(10, offset=3)}
     result = picked(query(rows, windows, COUNT).rows(), ["window", *BOUNDS])

@@ -75,7 +75,7 @@ def test_nan_is_larger_than_any_number() -> None:
     assert picked(result, list(aggregates)) == [(INF, NAN, 4, 0.0)]
 
 
-def test_all_null_values() -> None:
+def test_a_column_of_nulls_gives_nulls_and_counts() -> None:
     rows = [{"ts": 1, "v": None}, {"ts": 2, "v": None}]
     source = pn.stream(rows, time="ts", schema={"ts": "bigint", "v": "double"})
     result = source.window(w=pn.tumbling(10)).agg(

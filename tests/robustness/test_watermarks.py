@@ -86,7 +86,7 @@ def test_open_windows_of_in_order_streams_take_disorder_too() -> None:
 
 
 @pytest.mark.parametrize("call", ["push", "advance", "finish", "add_window", "remove_window"])
-def test_after_finish(call: str) -> None:
+def test_calls_after_finish_are_refused(call: str) -> None:
     operator = manual()
     operator.push(rows(1))
     operator.finish()

@@ -321,7 +321,7 @@ def test_explain_tells_who_moves_the_watermark() -> None:
         ({"idle": "1 s", "clock": lambda: 3}, "clock must be a clock"),
     ],
 )
-def test_what_is_refused(options: dict[str, Any], message: str) -> None:
+def test_wrong_options_of_silence_are_refused(options: dict[str, Any], message: str) -> None:
     given: dict[str, Any] = {"data": [row(1)], "time": "ts", "schema": SCHEMA, **options}
     with pytest.raises(QueryError, match=message):
         pn.stream(given.pop("data"), **given)

@@ -204,7 +204,7 @@ def test_a_nested_query_explains_all_levels() -> None:
     assert text.index("most > 7") < text.index("Input") < text.index('tumbling("1 s")') < text.index("n > 0")
 
 
-def test_three_levels() -> None:
+def test_windows_over_windows_over_windows_add_up() -> None:
     first = counts().stream()
     second = first.window(pn.tumbling("1 s")).agg(n="sum(n)").stream()
     assert second.window(pn.tumbling("1 min")).agg(n="sum(n)").to_arrow()["n"].to_pylist() == [5]

@@ -246,7 +246,7 @@ def test_without_lateness_everything_is_the_latest() -> None:
     assert query.latest().table.equals(query.to_arrow())
 
 
-def test_names_after_select() -> None:
+def test_identity_follows_the_names_that_select_gives() -> None:
     query = stream(None).window(a=pn.tumbling(10), b=pn.session(3)).agg(n="count(*)")
     assert query.select("window", "n", s="k", since="window_start", till="window_end").identity == (
         "s", "window", "since", "till",
@@ -290,7 +290,7 @@ def test_latest_needs_revision_and_void() -> None:
         query.operator().finish().latest()
 
 
-def test_in_cql() -> None:
+def test_identity_of_a_cql_query_needs_its_columns() -> None:
     rows = [{"ts": t, "k": "a", "v": 1} for t in range(30)]
     one = pn.sql("SELECT k, window_start, window_end, sum(v) AS total FROM t [SIZE 10 ON ts] GROUP BY k", {"t": rows})
     assert one.identity == ("k", *TIME)
@@ -312,7 +312,7 @@ def test_windows_that_may_give_the_same_twice_have_none(window: Any, said: str) 
         _ = query.identity
 
 
-def test_rows_have_none() -> None:
+def test_rows_without_windows_have_no_identity() -> None:
     rows = stream([{"ts": 1, "k": "a", "v": 1, "m": 1}])
     for what in ("identity", "latest"):
         with pytest.raises(NoSuchMethod, match="rows have no identity"):

@@ -90,7 +90,7 @@ def given(query: Any) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("how", ["inner", "left", "right", "full", "cross"])
 @pytest.mark.parametrize("on", CONDITIONS)
 @pytest.mark.parametrize("sizes", [(30, 25), (1, 6), (0, 9), (7, 0)], ids=str)
-def test_against_nested_loops(how: str, on: str, sizes: tuple[int, int]) -> None:
+def test_joins_give_what_nested_loops_give(how: str, on: str, sizes: tuple[int, int]) -> None:
     r = random.Random(f"{how} {on} {sizes}")
     for size, every, disorder in ((5, 5, 0), (6, 2, 0), (6, 3, 4)):
         a = random_rows(r, "x", [None, 1, 2, 3, 4], sizes[0], 20, disorder)
@@ -208,7 +208,7 @@ def test_several_windows_sessions_and_a_stream_with_itself() -> None:
     ]  # fmt: skip
 
 
-def test_three_streams() -> None:
+def test_a_join_takes_three_streams() -> None:
     from panes.api.together import join_streams
     from panes.plan.clauses import RelationClauses
     from panes.plan.join import JoinClause
@@ -323,7 +323,7 @@ OTHER = [{"time": 1, "k": 1, "y": "a"}]
         ({"on": "l.k = r.k", "names": "lr"}, "two names"),
     ],
 )  # fmt: skip
-def test_what_is_refused(options: Mapping[str, Any], message: str) -> None:
+def test_wrong_options_of_a_join_are_refused(options: Mapping[str, Any], message: str) -> None:
     with pytest.raises(QueryError, match=message):
         pn.join(left(ROW), right(OTHER), **{"window": pn.tumbling(3), **options})
 

@@ -283,7 +283,7 @@ def test_every_kind_of_axis_has_its_numbers() -> None:
     assert row_windows.get_xlim() == (0, 3)
 
 
-def test_too_many_labels() -> None:
+def test_a_picture_says_how_many_windows_it_leaves_out() -> None:
     windows = {f"w{i}": pn.tumbling(10 + i) for i in range(40)}
     rows = [(f"w{i}", 0, 10 + i, 1.0, 0) for i in range(40)]
     shown = drawn(windows, results(rows))
@@ -321,14 +321,14 @@ def test_no_text_of_an_axis_hides_the_name_of_a_panel() -> None:
     assert any("M" in label.get_text() for label in axes.get_yticklabels())
 
 
-def test_windows_without_end() -> None:
+def test_windows_that_are_open_are_drawn_up_to_the_newest_row() -> None:
     rows = [("t", 0, 10, 1.0, 0), ("t", 10, None, 2.0, 0)]
     shown = drawn({"t": pn.tumbling(10)}, results(rows), traced([0, 25]))
     assert shown.panels[0].start.tolist() == [0, 10]
     assert shown.panels[0].end.tolist() == [10, 25]
 
 
-def test_nothing_to_draw() -> None:
+def test_a_run_without_windows_is_not_drawn() -> None:
     with pytest.raises(QueryError, match="nothing to draw"):
         drawn({"t": pn.tumbling(10)}, results(TUMBLING).slice(0, 0))
 
@@ -419,14 +419,14 @@ def test_rows_without_a_time_are_not_traced() -> None:
     assert trace.sample()["v"].to_pylist() == [1.0, 3.0]  # type: ignore[index]
 
 
-def test_the_watermark_line() -> None:
+def test_the_watermark_is_drawn_as_far_as_it_lags() -> None:
     assert traced([1, 20]).lag()[1].tolist() == [5, 5]
     assert traced([1, 20, 30], None, batches=3).lag()[1].tolist() == [7, 7, 7]
 
 
 @pytest.mark.parametrize("kind", [None, pa.timestamp("ms"), pa.timestamp("s", "UTC")], ids=str)
 @pytest.mark.parametrize("traces", [True, False])
-def test_files(tmp_path: Path, kind: pa.DataType | None, traces: bool) -> None:
+def test_pictures_are_written_as_png_and_html(tmp_path: Path, kind: pa.DataType | None, traces: bool) -> None:
     windows = {
         "t": pn.tumbling(10 if kind is None else "10 s"),
         "s": pn.session(3 if kind is None else "3 s"),
@@ -447,7 +447,7 @@ def test_files(tmp_path: Path, kind: pa.DataType | None, traces: bool) -> None:
     assert {"results", "corrected results"} <= {drawn.name for drawn in figure.data}
 
 
-def test_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plot_refuses_other_files_and_missing_libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(QueryError, match=r"\.png or \.html"):
         check_plot(tmp_path / "x.pdf")
     monkeypatch.setattr("panes.runners.local.plot.find_spec", lambda name: None)

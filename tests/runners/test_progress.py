@@ -44,9 +44,11 @@ def test_long_runs_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     [(Terminal(), None, 0.5), (io.StringIO(), None, 5), (Terminal(), False, 5)],
     ids=["short", "no terminal", "switched off"],
 )
-def test_silent(stderr: io.StringIO, wanted: bool | None, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_progress_is_shown_where_nobody_wants_it(
+    stderr: io.StringIO, wanted: bool | None, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert shown(stderr, monkeypatch, wanted, seconds) == ""
 
 
-def test_switched_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_shown_where_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "4 results" in shown(io.StringIO(), monkeypatch, True, 0.1)

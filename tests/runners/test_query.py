@@ -63,7 +63,7 @@ def test_data_in_memory(data: Any) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
-def test_files(tmp_path: Path, suffix: str) -> None:
+def test_files_in_a_folder_are_one_stream(tmp_path: Path, suffix: str) -> None:
     frame = pd.DataFrame(ROWS)
     for i, part in enumerate((frame[:2], frame[2:])):
         path = tmp_path / f"{i}.{suffix}"
@@ -78,7 +78,7 @@ def test_files(tmp_path: Path, suffix: str) -> None:
     assert found(query.to_arrow().to_pylist()) == EXPECTED
 
 
-def test_outputs_agree() -> None:
+def test_every_output_gives_the_same_results() -> None:
     query = bars(ROWS)
     table = query.to_arrow()
     assert table.column_names == ["k", "window", "window_start", "window_end", "vwap", "n", "revision"]
@@ -146,7 +146,7 @@ def test_unreadable_lines_are_late_rows_too(tmp_path: Path) -> None:
     assert query.metrics["rows_rejected"] == 1
 
 
-def test_a_socket() -> None:
+def test_rows_of_a_socket_are_counted() -> None:
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
@@ -170,7 +170,7 @@ def test_an_iterator_runs_once() -> None:
         query.to_arrow()
 
 
-def test_times_as_text() -> None:
+def test_times_written_as_text_are_read() -> None:
     rows = [{"ts": "2025-03-03 09:30:01", "v": 1.0}, {"ts": "2025-03-03 09:31:05", "v": 2.0}]
     query = pn.stream(rows, time="ts").window(bar=pn.tumbling("1 min")).agg(v="max(v)")
     assert [r["window_start"] for r in query.rows()] == [
@@ -187,7 +187,7 @@ def test_unnamed_windows_and_aggregates() -> None:
     assert row["max(qty)"] == 6
 
 
-def test_no_rows() -> None:
+def test_a_query_over_no_rows_gives_its_schema() -> None:
     table = bars([], schema=SCHEMA).to_arrow()
     assert table.num_rows == 0
     assert table.schema.field("vwap").type == pa.float64()
@@ -213,7 +213,7 @@ def test_corrections_of_computed_outputs() -> None:
     assert [r["mean"] for r in rows if not r["void"]] == [3.0]
 
 
-def test_pictures(tmp_path: Path) -> None:
+def test_a_query_draws_itself_as_png_and_html(tmp_path: Path) -> None:
     times = np.arange(0, 60_000, 10)
     times = times - np.random.default_rng(3).integers(0, 500, len(times))
     data = pa.table({"ts": pa.array(times, pa.timestamp("ms")), "k": ["a", "b"] * 3000, "v": times})
@@ -230,7 +230,7 @@ def test_pictures(tmp_path: Path) -> None:
         query.plot("x.gif")
 
 
-def test_explanations() -> None:
+def test_explain_names_the_windows() -> None:
     text = str(bars(None, schema=SCHEMA).explain())
     assert "tumbling(10)" in text
     assert "bar" in text

@@ -109,7 +109,7 @@ def test_endless_lines_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "longer than" in rejects.reasons[0]
 
 
-def test_nobody_there() -> None:
+def test_a_socket_that_nobody_serves_is_an_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(DataError, match=f"127.0.0.1:{port} can't be reached"):
@@ -153,6 +153,6 @@ def test_an_interrupt_that_does_not_end_the_wait_is_heard_all_the_same() -> None
         ({"port": 1, "schema": {"a": "nonsense"}}, "'a'"),
     ],
 )
-def test_wrong_arguments(options: dict[str, Any], message: str) -> None:
+def test_wrong_arguments_of_a_socket_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(QueryError, match=message):
         pn.socket_source(**{"schema": SCHEMA, **options})

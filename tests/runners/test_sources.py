@@ -62,7 +62,7 @@ IN_MEMORY = {
 
 
 @pytest.mark.parametrize("data", IN_MEMORY.values(), ids=IN_MEMORY)
-def test_in_memory(data: Any) -> None:
+def test_data_in_memory_of_every_kind_gives_the_same_rows(data: Any) -> None:
     found = rows(data)
     assert [row["ts"] for row in found] == [1, 2, 3]
     assert [row["k"] for row in found] == ["a", None, "b"]
@@ -184,7 +184,7 @@ TIMES = {
 
 
 @pytest.mark.parametrize(("text", "moment"), TIMES.items(), ids=TIMES)
-def test_times_as_text(text: str, moment: datetime) -> None:
+def test_text_becomes_a_timestamp_where_one_is_declared(text: str, moment: datetime) -> None:
     assert rows([{"ts": text}, {"ts": None}], {"ts": "timestamp"}) == [{"ts": moment}, {"ts": None}]
     (zoned, _) = rows([{"ts": text}, {"ts": None}], {"ts": "timestamp_ltz"})
     assert zoned["ts"].replace(tzinfo=None) == moment
@@ -196,7 +196,7 @@ def write_csv(path: Path, text: str) -> Path:
 
 
 @pytest.mark.parametrize("suffix", ["csv", "csv.gz", "jsonl", "json", "json.gz", "parquet", "tsv"])
-def test_files(tmp_path: Path, suffix: str) -> None:
+def test_files_of_every_kind_give_the_same_rows(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"rows.{suffix}"
     if suffix == "parquet":
         pq.write_table(TABLE, path)

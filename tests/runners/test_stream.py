@@ -114,7 +114,7 @@ def test_queries_that_cannot_be(build: Any, message: str) -> None:
         ([date(2024, 1, 1), date(2024, 1, 2)], pa.timestamp("s")),
     ],
 )
-def test_time_columns(values: Any, kind: pa.DataType) -> None:
+def test_a_time_column_keeps_its_type(values: Any, kind: pa.DataType) -> None:
     built = pn.stream({"t": values, "v": [1, 2]}, time="t")
     assert built._plan.schema.field("t").type == kind
     assert built._node.schema == built._plan.schema
@@ -152,7 +152,7 @@ def test_select_keeps_time_and_keys() -> None:
     assert chosen._plan.scope.names == ("ts", "k", "v", "twice")
 
 
-def test_readable() -> None:
+def test_streams_and_queries_print_readably() -> None:
     assert "key k" in repr(stream(key="k"))
     query = windowed(bar=pn.tumbling("1 min")).agg(**COUNT)
     assert repr(query) == "<Query of n_rows over bar>"

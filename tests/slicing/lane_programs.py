@@ -18,12 +18,10 @@ from panes import aggregates
 from panes.aggregates.base import Column
 from panes.aggregates.columns import column_from_arrow
 from panes.slicing.keys import KeyDirectory
-from panes.slicing.lane import Agg, Query, Results, Rows
-from panes.slicing.lateness import Arriving
+from panes.slicing.lane import Agg, Arriving, Results, RowBatch, RunningWindow
 from panes.slicing.partials.partial_lane import PartialLane
+from panes.windows.anchored import Cumulating, FixedWindow, LandmarkWindows
 from panes.windows.base import ALWAYS, TIME, Bound
-from panes.windows.cumulate import Cumulating
-from panes.windows.landmark import FixedWindow, LandmarkWindows
 from panes.windows.periodic import Periodic
 from panes.windows.session import SessionScan
 from tests.oracle.oracle import Oracle
@@ -128,7 +126,9 @@ class LaneRunner:
         self.program = program
         self.emit_empty = emit_empty
         self.numbers = {label: i for i, label in enumerate(program.windows)}
-        self.queries = [Query(label, i, bound_window(program.windows[label])) for label, i in self.numbers.items()]
+        self.queries = [
+            RunningWindow(label, i, bound_window(program.windows[label])) for label, i in self.numbers.items()
+        ]
         self.aggs = [bound_aggregate(a) for a in program.aggregates]
         self.keys = KeyDirectory([pa.int64()])
         self.lane = self.new_lane()
@@ -156,7 +156,7 @@ class LaneRunner:
         taken = self.lane.take(Arriving(batch, np.full(len(batch), self.watermark), behind, self.watermark))
         return [each for results in taken.results for each in self.shown(results)]
 
-    def batch(self, rows: list[tuple[Any, ...]]) -> Rows:
+    def batch(self, rows: list[tuple[Any, ...]]) -> RowBatch:
         times = np.array([r[1] for r in rows], np.int64)
         columns: dict[str, Column] = {
             "v": column_from_arrow(pa.array([r[2] for r in rows], pa.int64())),
@@ -165,7 +165,7 @@ class LaneRunner:
         slots = self.keys.slots([pa.array([r[0] for r in rows], pa.int64())]) if self.program.keyed else None
         self.seq += len(rows)
         in_order = bool(np.all(times[1:] >= times[:-1]))
-        return Rows(slots, times, np.arange(self.seq - len(rows), self.seq), columns, in_order)
+        return RowBatch(slots, times, np.arange(self.seq - len(rows), self.seq), columns, in_order)
 
     def advance(self, watermark: int) -> list[Any]:
         if watermark <= self.watermark:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import panes as pn
-from panes.slicing.rows.shifting import edge_changes
+from panes.slicing.rows.corrections import edge_changes
 from tests.oracle.oracle import Oracle
 
 SCHEMA = {"ts": "bigint", "k": "string", "v": "bigint"}
@@ -65,7 +65,7 @@ def test_corrections_are_what_the_oracle_gives(seed: int) -> None:
             for r in wanted
         )
         assert shown(given) == expected
-    assert op._lanes[0].live.counting is not None
+    assert op.lanes[0].live.counting is not None
 
 
 class CountedSum(pn.UserAggregate):
@@ -129,7 +129,7 @@ def test_without_an_inverse_the_rows_are_looked_at_again() -> None:
     given = op.push([{"ts": 1001, "k": "a", "v": 7000}]).to_arrow().to_pylist()
     assert [r["most"] for r in given] == [7000, 1396, 1596, 1796, 1996]
     assert op.metrics["splits"] == op.metrics["merges"] == 0
-    assert op._lanes[0].live.counting is None
+    assert op.lanes[0].live.counting is None
 
 
 @pytest.mark.parametrize(

@@ -12,14 +12,13 @@ import pytest
 
 from panes import aggregates
 from panes.aggregates.base import Column
-from panes.slicing.lane import Agg, Query, Rows
+from panes.slicing.lane import Agg, RowBatch, RunningWindow
 from panes.slicing.partials import row_fold
 from panes.slicing.partials.dense_store import DenseStore
 from panes.slicing.partials.partial_lane import PartialLane
-from panes.slicing.partials.slice_side import SliceSide
+from panes.slicing.partials.slice_partials import SlicePartials
+from panes.windows.anchored import Cumulating, LandmarkWindows
 from panes.windows.base import TIME, Bound
-from panes.windows.cumulate import Cumulating
-from panes.windows.landmark import LandmarkWindows
 from panes.windows.periodic import Periodic
 from panes.windows.session import SessionScan
 from tests.slicing.lane_programs import LaneRunner, Program
@@ -34,17 +33,17 @@ def sliding(size: int, slide: int) -> Bound:
 
 
 def lane_of(*windows: Bound, keyed: bool = False, store: str = "auto", agg: str = "sum") -> PartialLane:
-    queries = [Query(f"w{i}", i, w) for i, w in enumerate(windows)]
+    queries = [RunningWindow(f"w{i}", i, w) for i, w in enumerate(windows)]
     bound = getattr(aggregates, agg)("v").bind([pa.float64()])
     return PartialLane(queries, [Agg("a", ("v",), bound)], lateness=None, keyed=keyed, store=store)
 
 
-def rows_of(times: object, values: object = None, slots: object = None) -> Rows:
+def rows_of(times: object, values: object = None, slots: object = None) -> RowBatch:
     times = np.asarray(times, np.int64)
     values = np.ones(len(times)) if values is None else np.asarray(values, np.float64)
     in_order = bool(np.all(times[1:] >= times[:-1]))
     key = None if slots is None else np.asarray(slots, np.int64)
-    return Rows(key, times, np.arange(len(times)), {"v": Column(values, None, pa.float64())}, in_order)
+    return RowBatch(key, times, np.arange(len(times)), {"v": Column(values, None, pa.float64())}, in_order)
 
 
 def runner_of(
@@ -272,7 +271,7 @@ def test_describe_says_where_slices_are_cut() -> None:
 
 
 def test_a_side_without_windows_keeps_nothing() -> None:
-    side = SliceSide([], [], keyed=False, store="auto", emit_empty=False)
+    side = SlicePartials([], [], keyed=False, store="auto", emit_empty=False)
     assert not side
     lane = lane_of(SessionScan(TIME, gap=3))
     lane.add(rows_of(np.arange(1000)))

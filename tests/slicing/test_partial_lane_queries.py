@@ -9,7 +9,7 @@ import pytest
 
 import panes as pn
 from panes.errors import QueryError
-from panes.slicing.lane import Query
+from panes.slicing.lane import RunningWindow
 from tests.oracle.windows import Row, due_windows
 from tests.slicing.lane_programs import LaneRunner, Program, bound_window, random_window
 
@@ -33,7 +33,7 @@ class ChangingRunner(LaneRunner):
     def add_window(self, label: str, spec: Spec) -> None:
         number = len(self.numbers)
         self.numbers[label] = number
-        query = Query(label, number, bound_window(spec))
+        query = RunningWindow(label, number, bound_window(spec))
         self.specs[label] = spec
         self.lane.add_window(query, self.watermark)
         self.queries = list(self.lane.queries)
@@ -131,7 +131,7 @@ def test_late_rows_do_not_correct_what_an_added_window_never_gave() -> None:
 
 
 @pytest.mark.parametrize("block", range(4))
-def test_random_changes(block: int) -> None:
+def test_windows_added_and_removed_at_random_are_right(block: int) -> None:
     """Windows that begin after all rows seen when they were added must be given; any other given must be right."""
     for seed in range(100 * block, 100 * block + 20):
         rng = random.Random(seed)

@@ -7,16 +7,16 @@ import pyarrow as pa
 import pytest
 
 from panes.aggregates.base import Column
-from panes.slicing.lane import Rows
+from panes.slicing.lane import RowBatch
 from panes.slicing.rows import reorder
 from panes.slicing.rows.reorder import ReorderBuffer
 
 
-def rows_of(times: np.ndarray, first_seq: int, *, numbered: bool = True) -> Rows:
+def rows_of(times: np.ndarray, first_seq: int, *, numbered: bool = True) -> RowBatch:
     seq = np.arange(first_seq, first_seq + len(times))
     column = Column(seq * 10, None, pa.int64())
     in_order = bool((times[1:] >= times[:-1]).all())
-    return Rows(None, times, seq if numbered else seq[:0], {"v": column}, in_order)
+    return RowBatch(None, times, seq if numbered else seq[:0], {"v": column}, in_order)
 
 
 def disordered(rng: np.random.Generator, n: int, share: float, begin: int) -> np.ndarray:

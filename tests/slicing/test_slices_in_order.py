@@ -25,7 +25,7 @@ def open_starts(windows: dict[str, tuple[int, int]], reached: int) -> set[int]:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_on_time(seed: int) -> None:
+def test_there_is_at_most_one_slice_on_time_more_than_open_windows(seed: int) -> None:
     rng = Random(seed)
     windows = {f"w{i}": (rng.randint(1, 30), rng.randint(1, 12)) for i in range(rng.randint(1, 4))}
     keyed = rng.random() < 0.5
@@ -42,7 +42,7 @@ def test_on_time(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_on_rows(seed: int) -> None:
+def test_there_is_at_most_one_slice_on_rows_more_than_open_windows(seed: int) -> None:
     rng = Random(seed)
     windows = {f"w{i}": (rng.randint(1, 30), rng.randint(1, 12)) for i in range(rng.randint(1, 4))}
     made = {n: pn.sliding(pn.rows(s), every=pn.rows(e)) for n, (s, e) in windows.items()}

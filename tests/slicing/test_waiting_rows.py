@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import panes as pn
-from panes.slicing.partials import slices_behind, waiting
+from panes.slicing.partials import slices_behind
 
 AGGREGATES = {
     "n": "count(*)",
@@ -57,8 +57,8 @@ def test_one_large_batch_gives_what_single_rows_give(windows: str, keys: int) ->
 
 @pytest.mark.parametrize("keys", [0, 5, 300])
 def test_moments_and_keys_too_many_for_a_place_each(keys: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "SMALL", 0)
-    monkeypatch.setattr(waiting, "mostly_empty", lambda places, filled: True)
+    monkeypatch.setattr(slices_behind, "SMALL", 0)
+    monkeypatch.setattr(slices_behind, "mostly_empty", lambda places, filled: True)
     sent = rows(7, max(keys, 1))
     for windows in WINDOWS.values():
         alone = results(windows, [[row] for row in sent], 0, keyed=keys > 0)
@@ -67,14 +67,14 @@ def test_moments_and_keys_too_many_for_a_place_each(keys: int, monkeypatch: pyte
 
 def test_large_batches_are_answered_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The way for many closed ends is the one that was tried above, and blocks of windows make no difference to it."""
-    calls = []
+    calls, given = [], slices_behind.give_with
 
     def give(*args: Any) -> Any:
         calls.append(args)
-        return waiting.give_with(*args)
+        return given(*args)
 
     monkeypatch.setattr(slices_behind, "give_with", give)
-    monkeypatch.setattr(waiting, "_AT_ONCE", 7)
+    monkeypatch.setattr(slices_behind, "_AT_ONCE", 7)
     sent = rows(9, 3)
     alone = results(WINDOWS["several"], [[row] for row in sent], 0, keyed=True)
     assert not calls

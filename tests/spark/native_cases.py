@@ -19,7 +19,7 @@ AGGREGATES = (
     "sum(v) / count(v)", "max(v) - min(v)", "sum(v * 2) filter (where j > 3)", "count(s) filter (where s <> 'a')",
     "coalesce(sum(j), 0) % 7", "if(max(v) > 50, 'high', 'low')", "max(ts)", "min(f)", "avg(f)", "sum(nan)", "max(nan)",
     "min(nan)", "count_if(j > 3)", "bool_and(b)", "bool_or(v > 90)", "bit_and(j)", "bit_or(i)", "bit_xor(j)",
-    "try_sum(i)", "try_avg(v)", "any_value(s)", "count(v, j)",
+    "try_sum(i)", "try_avg(v)", "any_value(s)", "count(v, j)", "geometric_mean(j)", "geometric_mean(v)",
 )  # fmt: skip
 CONDITIONS = ("j <> 3", "s is not null and v > -20", "i % 2 = 0 or j in (1, 2)")
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from panes.cli.engine import Engine, Runner
 from panes.cli.main import app
-from panes.cql.session import Rows, Session
+from panes.cql.session import QueryRows, Session
 
 MAKE = """
 CREATE STREAM trades (symbol STRING, price BIGINT, ts TIMESTAMP) SOURCE FILE ('trades') WATERMARK 0 sec ON ts;
@@ -57,7 +57,7 @@ def test_run_on_spark(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     # without an end: tables come while the query runs, and it stops when nobody asks for more
     session = Session(runner="spark", streaming=True, folder=tmp_path)
     answers = list(session.run(f"{MAKE} SELECT symbol, price FROM trades WHERE price >= 5"))
-    assert isinstance(answers[-1], Rows)
+    assert isinstance(answers[-1], QueryRows)
     work = Engine(Runner.spark, continuous=True).start(answers[-1].query, 1)
     tables = work.tables()
     seen: set[str] = set()

@@ -174,7 +174,9 @@ def test_a_silent_side_does_not_hold_up_system_time(spark: Any, tmp_path: Path) 
         (lambda s: s(idle="1 s", clock=pn.testing.FakeClock()).window(pn.tumbling(5)).agg(n="count(*)"), "clock of"),
     ],
 )
-def test_what_is_refused(spark: Any, tmp_path: Path, make: Callable[..., Any], message: str) -> None:
+def test_wrong_uses_of_clocks_on_spark_are_refused(
+    spark: Any, tmp_path: Path, make: Callable[..., Any], message: str
+) -> None:
     frame = MicroBatches(spark, schema=SCHEMA, folder=tmp_path / "in").frame
     with pytest.raises(QueryError, match=message):
         make(lambda **options: pn.stream(frame, time="ts", **options)).to_spark()

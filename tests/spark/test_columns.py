@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from datetime import date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,8 +15,8 @@ import pytest
 import panes as pn
 from panes.connectors.spark_types import storable
 from panes.errors import ExpressionError, QueryError
-from panes.plan.dialect import SCALAR_FUNCTIONS
 from panes.plan.expressions import Expression, Scope
+from panes.plan.functions import SCALAR_FUNCTIONS
 from panes.plan.scalars import Scalars
 from panes.runners.spark.columns import ColumnBuilder, NoColumn
 
@@ -139,6 +141,10 @@ ONLY: dict[str, list[int]] = {
     "tan(i)": [0, 1, 2, 3],
 }
 TEXTS = [text.strip() for line in EXPRESSIONS.splitlines() for text in line.split(";") if text.strip()]
+#: Functions that are only in the texts that are compared with Spark's own SQL are tried with those.
+_FURTHER = [name for name in SCALAR_FUNCTIONS if f"{name}(" not in EXPRESSIONS]
+_LINES = (Path(__file__).parent / "scalar_functions.txt").read_text(encoding="utf-8").splitlines()
+TEXTS += [re.sub(r"\bs\b", "S", line) for line in _LINES if any(f"{name}(" in line for name in _FURTHER)]
 
 
 def _embedded(text: str, table: pa.Table = TABLE) -> pa.ChunkedArray:

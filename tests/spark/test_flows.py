@@ -129,7 +129,7 @@ def test_steps_on_a_streaming_frame(spark: Any, run_stream: Callable[..., pa.Tab
     assert [row["late_row"]["k"] for row in left] == ["late"]
 
 
-def test_rows_by_arrival(spark: Any, run_stream: Callable[..., pa.Table]) -> None:
+def test_rows_by_arrival_are_all_there(spark: Any, run_stream: Callable[..., pa.Table]) -> None:
     data = TABLE.drop_columns(["ts"])
     by_arrival = pn.stream(spark.createDataFrame(data), time=pn.arrival())
     assert bag(by_arrival.to_spark().toArrow()) == bag(data)

@@ -38,7 +38,7 @@ EXAMPLES = {
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_worked_examples(name: str, spark: Any, tmp_path: Path) -> None:
+def test_late_rows_of_worked_examples_are_counted_as_spark_does(name: str, spark: Any, tmp_path: Path) -> None:
     stream, expected = EXAMPLES[name]
     running = [on_spark(spark, stream, tmp_path)]
     running += [by_strategy(spark, stream, strategy, tmp_path) for strategy in strategies(stream)]
@@ -47,7 +47,7 @@ def test_worked_examples(name: str, spark: Any, tmp_path: Path) -> None:
         assert set(counted_by_spark(spark, query, table)) == expected
 
 
-def test_random_streams(spark: Any, tmp_path: Path) -> None:
+def test_late_rows_of_random_streams_are_counted_as_spark_does(spark: Any, tmp_path: Path) -> None:
     wrong, totals = compare(spark, range(1, 9), tmp_path)
     assert not wrong, "\n".join(wrong)
     assert sum(seen["late"] for seen in totals.values()) > 0

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import panes as pn
+from panes.aggregates.registry import SORTED_TEXT, entries
 from panes.errors import QueryError
 from panes.runners.spark.runner import choose
+from panes.runners.spark.strategies import native_aggregates
 from panes.runners.spark.strategies.card import StrategyJob
 from tests.spark.native_cases import frame_of, random_query, rows, same_results
 
 pytestmark = pytest.mark.xdist_group("spark")
+#: What aggregates are asked for beside their arguments.
+OPTIONS = dict.fromkeys(("quantile", "percentile", "percentile_disc", "percentile_approx"), (0.5,))
+OPTIONS |= {"histogram_numeric": (3,), SORTED_TEXT: (",", False, True)}
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +80,33 @@ def test_sums_beyond_64_bits_are_errors_but_their_parts_are_not(spark: Any) -> N
     assert same_results(*(f.toArrow() for f in _both(means))) is None
     with pytest.raises(PySparkException, match="goes beyond the range of a 64-bit integer"):
         stream.window(pn.tumbling(5)).agg(s="sum(v)").to_spark(strategy="native").collect()
+
+
+def test_geometric_means_of_zeros_and_negative_values_are_the_embedded_ones(spark: Any) -> None:
+    table = pa.table({"t": [0, 1, 10, 11, 20, 21, 30, 31, 40], "v": [2.0, 8, 0, 4, -1, 4, None, 3, None]})
+
+    def means(data: Any) -> Any:
+        return pn.stream(data, time="t").window(pn.tumbling(10)).agg(g="geometric_mean(v)")
+
+    embedded = means(table).to_arrow()
+    assert [None if g is None else round(g, 9) for g in embedded["g"].to_pylist()[:2]] == [4.0, 0.0]
+    assert math.isnan(embedded["g"][2].as_py())
+    assert embedded["g"].to_pylist()[3:] == [pytest.approx(3.0), None]
+    for frame in _both(means(spark.createDataFrame(table))):
+        found = frame.toArrow()
+        assert same_results(found, embedded.select(found.column_names).cast(found.schema)) is None
+
+
+def test_the_table_of_aggregates_says_which_are_native() -> None:
+    kinds = (pa.float64(), pa.int64(), pa.bool_(), pa.string())
+    for entry in entries():
+        inputs, options = ["x", "y"][: entry.inputs or 1], OPTIONS.get(entry.names[0], ())
+        bound = []
+        for kind in kinds:
+            with contextlib.suppress(QueryError):
+                bound.append(entry.make(*inputs, *options).bind([kind] * len(inputs)))
+        assert bound, entry.names
+        assert any(type(b) in native_aggregates.RULES for b in bound) == entry.native, entry.names
 
 
 def test_times_that_are_none_are_left_out(spark: Any) -> None:

@@ -54,7 +54,7 @@ def parallel(plan: Any, data: pa.Table, of: np.ndarray) -> pa.Table:
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize(("windows", "key"), [(POLICIES, "k"), (POLICIES, None), (CENTRAL, "k")])
-def test_central_discretization(windows: dict[str, Any], key: str | None, seed: int) -> None:
+def test_central_discretization_gives_the_embedded_results(windows: dict[str, Any], key: str | None, seed: int) -> None:
     data = table(90, seed)
     asked = query(data, windows, key, early="first(v)")
     expected = asked.to_arrow()
@@ -65,7 +65,7 @@ def test_central_discretization(windows: dict[str, Any], key: str | None, seed: 
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_every_task_discretizes(seed: int) -> None:
+def test_tasks_that_all_discretize_give_the_embedded_results(seed: int) -> None:
     rng = random.Random(seed)
     data = table(rng.choice((1, 5, 60, 90)), seed, at=rng.choice((-50, 0, 1000)))
     windows = {}
@@ -81,7 +81,7 @@ def test_every_task_discretizes(seed: int) -> None:
         assert bag(found.select(expected.column_names).cast(expected.schema)) == bag(expected)
 
 
-def test_on_spark(spark: Any) -> None:
+def test_policy_plans_on_spark_give_the_embedded_results(spark: Any) -> None:
     data = table()
     frame = spark.createDataFrame(data).repartition(3)
     for strategy, windows, key in (
@@ -110,7 +110,7 @@ def test_the_planner_takes_what_pays(spark: Any) -> None:
     assert "policy_central   can, at" in explained
 
 
-def test_refusals(spark: Any) -> None:
+def test_policy_plans_refuse_what_they_can_not_run(spark: Any) -> None:
     frame = spark.createDataFrame(table(3))
     with pytest.raises(QueryError, match="'policy_parallel' can't run this query: counts goes by more than"):
         query(frame, POLICIES).to_spark(strategy="policy_parallel")

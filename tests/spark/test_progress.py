@@ -156,7 +156,7 @@ def test_a_stream_of_sparks_own_windows_says_what_they_missed(spark: Any, tmp_pa
     assert "2 late groups of rows" in line(facts)
 
 
-def test_a_real_stream(spark: Any, tmp_path: Any) -> None:
+def test_progress_of_a_stream_counts_as_the_embedded_operator(spark: Any, tmp_path: Any) -> None:
     """Rows, late ones, results and watermark of a stream on Spark, as the embedded operator counts them."""
     times = [[0, 10, 30, 60], [61], [5, 90, 7]]
     tables = [pa.table({"t": pa.array(t, pa.int64()), "v": pa.array(t, pa.int64())}) for t in times]

@@ -16,7 +16,7 @@ import pytest
 
 import panes as pn
 from examples.dynamic_stock import DynamicStock
-from panes.testing.play_spark import Cutter, all_steps
+from panes.testing.play_spark import MicroBatchCutter, all_steps
 from panes.testing.transcript import Ledger, Transcript, load
 from tests.fuzz import user_windows
 from tests.fuzz.code import aggregate_code, window_code
@@ -90,7 +90,7 @@ def static_limit(example: dict[str, Any]) -> str | None:
 
 
 @pytest.mark.parametrize("example", examples(lambda example: None))
-def test_local(example: dict[str, Any]) -> None:
+def test_spec_examples_are_right_in_this_process(example: dict[str, Any]) -> None:
     pn.testing.replay_transcript(transcript_of(example), names=NAMES)
 
 
@@ -99,11 +99,11 @@ ALONE = ("W-05", "W-06", "S-33-late")
 
 
 @pytest.mark.parametrize("example", [e for e in examples(lambda example: None) if e.id in ALONE])
-def test_streaming(example: dict[str, Any], spark: Any) -> None:
+def test_spec_examples_are_right_as_a_stream(example: dict[str, Any], spark: Any) -> None:
     pn.testing.replay_transcript(transcript_of(example), runner="spark", spark=spark, names=NAMES)
 
 
-def test_streaming_together(spark: Any, tmp_path: Path) -> None:
+def test_all_spec_examples_are_right_in_one_stream(spark: Any, tmp_path: Path) -> None:
     transcripts = [load(transcript_of(example), NAMES) for example in TRANSCRIPTS]
     played = [micro_batches(transcript) for transcript in transcripts]
     length = max(len(batches) for batches in played)
@@ -130,7 +130,7 @@ def test_streaming_together(spark: Any, tmp_path: Path) -> None:
 def micro_batches(transcript: Transcript) -> list[tuple[pa.Table | None, int | None]]:
     """Rows of each micro-batch, and the watermark after it; a stream on Spark has no end, so `finish` is left out."""
     schema = transcript.query().operator().spec.schema
-    cutter, follower = Cutter(transcript), Cutter(transcript)
+    cutter, follower = MicroBatchCutter(transcript), MicroBatchCutter(transcript)
     begin = follower.reached
     found: list[tuple[pa.Table | None, int | None]] = []
     for step in transcript.steps:
@@ -148,7 +148,7 @@ def micro_batches(transcript: Transcript) -> list[tuple[pa.Table | None, int | N
 
 
 @pytest.mark.parametrize("example", examples(static_limit))
-def test_static(example: dict[str, Any], spark: Any) -> None:
+def test_spec_examples_are_right_as_a_static_frame(example: dict[str, Any], spark: Any) -> None:
     pn.testing.replay_transcript(transcript_of(example), runner="spark-static", spark=spark, names=NAMES)
 
 

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pytest
 
 from panes.errors import PanesError
-from panes.plan.dialect import SCALAR_FUNCTIONS
 from panes.plan.expressions import Scope
+from panes.plan.functions import SCALAR_FUNCTIONS
 from panes.plan.scalars import Scalars
 
 pytestmark = pytest.mark.xdist_group("spark")

@@ -118,7 +118,9 @@ def test_a_wrong_java_home_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
 
 @pytest.mark.parametrize(("version", "major"), [("17.0.15", 17), ("21", 21), ("25-ea", 25), ("1.8.0_402", 8)])
-def test_versions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str, major: int) -> None:
+def test_the_major_version_of_java_is_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str, major: int
+) -> None:
     assert Java(Path("java"), version).major == major
 
 

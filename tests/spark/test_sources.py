@@ -64,7 +64,7 @@ def test_micro_batches_of_a_folder_are_there_again(spark: Any, tmp_path: Path) -
     ("arguments", "message"),
     [({}, "needs schema="), ({"tables": [{"n": [1]}], "partitions": 0}, "partitions must be")],
 )
-def test_micro_batches_refuse(spark: Any, arguments: dict[str, Any], message: str) -> None:
+def test_wrong_arguments_of_micro_batches_are_refused(spark: Any, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(QueryError, match=message):
         pn.testing.micro_batches(spark, **arguments)
 
@@ -82,7 +82,7 @@ ROWS = {"ts": [0, 1000, 500, 2000, 10_000], "v": [1.0, 2.0, 3.0, 4.0, 5.0]}
 
 
 @pytest.mark.parametrize("kind", ["table", "parquet", "csv", "json"])
-def test_replay_of(kind: str, spark: Any, tmp_path: Path) -> None:
+def test_a_replay_gives_the_rows_of_its_data(kind: str, spark: Any, tmp_path: Path) -> None:
     table = pa.table(ROWS)
     data: Any = table
     if kind == "parquet":
@@ -168,7 +168,7 @@ def test_replay_waits_for_the_clock(spark: Any, tmp_path: Path) -> None:
         ({"speed": 2, "time": "v"}, "timestamp or an integer"),
     ],
 )
-def test_replay_refuses(arguments: dict[str, Any], message: str) -> None:
+def test_wrong_arguments_of_a_replay_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(QueryError, match=message):
         pn.replay(ROWS, **arguments)
 

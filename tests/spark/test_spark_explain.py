@@ -23,7 +23,7 @@ def frame(spark: Any) -> Any:
     return spark.createDataFrame([], "ts timestamp, k bigint")
 
 
-def test_a_static_frame(frame: Any) -> None:
+def test_explain_of_a_static_frame_says_why_each_strategy_can_or_can_not(frame: Any) -> None:
     text = str(_query(frame, pn.tumbling("1 s")).explain())
     assert text.startswith("Stream      time ts, per k")
     for part in (
@@ -38,13 +38,13 @@ def test_a_static_frame(frame: Any) -> None:
         assert part in text
 
 
-def test_the_only_one(frame: Any) -> None:
+def test_explain_says_when_only_one_strategy_can(frame: Any) -> None:
     found = _query(frame, pn.tumbling(pn.rows(3))).explain()
     assert found.chosen == "key_groups, the only one that can run this query"
     assert [c.strategy.name for c in found.choices if c.refusal is None] == ["key_groups"]
 
 
-def test_a_stream(spark: Any) -> None:
+def test_explain_of_a_stream_says_strategy_and_watermark(spark: Any) -> None:
     frame = spark.readStream.format("rate").load().selectExpr("timestamp as ts", "value as k")
     found = _query(frame, pn.tumbling("1 s"), watermark="2 s").explain()
     assert found.chosen.startswith("native, the cheapest of the")
@@ -74,7 +74,7 @@ def test_embedded_queries_are_explained_as_before() -> None:
     assert "On Spark" not in str(found)
 
 
-def test_windows_over_operators(spark: Any) -> None:
+def test_explain_says_what_windows_over_operators_run_on(spark: Any) -> None:
     frame = spark.readStream.format("rate").load().selectExpr("timestamp as ts", "value as k")
     once = pn.stream(frame, time="ts", watermark="2 s").dedupe("k", window=operators.sliding(operators.time("9 s")))
     found = once.window(w=pn.tumbling("1 s")).agg(n="count(*)").explain()

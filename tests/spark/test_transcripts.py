@@ -11,7 +11,7 @@ import yaml
 
 import panes as pn
 from panes.errors import QueryError
-from panes.testing.builder import build_aggregate, build_window
+from panes.testing.transcript import build_aggregate, build_window
 
 FOLDER = Path(__file__).parents[1] / "transcripts"
 FILES = sorted(FOLDER.glob("*.yaml"))
@@ -24,12 +24,12 @@ NOT_STATIC = {
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_local(path: Path) -> None:
+def test_transcripts_play_in_this_process(path: Path) -> None:
     pn.testing.replay_transcript(path)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_spark(path: Path, spark: Any) -> None:
+def test_transcripts_play_as_streams_on_spark(path: Path, spark: Any) -> None:
     pn.testing.replay_transcript(path, runner="spark", spark=spark)
 
 
@@ -40,7 +40,7 @@ def test_spark(path: Path, spark: Any) -> None:
         for p in FILES
     ],
 )
-def test_spark_static(path: Path, spark: Any) -> None:
+def test_transcripts_play_as_static_frames_on_spark(path: Path, spark: Any) -> None:
     pn.testing.replay_transcript(path, runner="spark-static", spark=spark)
 
 
@@ -110,7 +110,7 @@ def test_an_unknown_runner_is_refused() -> None:
         pn.testing.replay_transcript(late_rows(), runner="flink")
 
 
-def test_builder() -> None:
+def test_text_of_a_transcript_builds_windows_and_aggregates() -> None:
     assert build_window("pn.sliding(pn.rows(3), every=rows(2))", {}) == pn.sliding(pn.rows(3), every=pn.rows(2))
     assert build_window("fixed(-5, 5)", {}) == pn.fixed(-5, 5)
     assert build_aggregate("sum(v) / count(*)", {}) == "sum(v) / count(*)"

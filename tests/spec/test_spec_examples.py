@@ -79,7 +79,7 @@ TRANSCRIPTS = load("examples_*.yaml")
 
 @pytest.mark.parametrize("runner", [on_oracle, Engine], ids=["oracle", "engine"])
 @pytest.mark.parametrize("example", TRANSCRIPTS, ids=[e["id"] for e in TRANSCRIPTS])
-def test_transcript(example: dict[str, Any], runner: Runner) -> None:
+def test_worked_examples_give_their_results_step_by_step(example: dict[str, Any], runner: Runner) -> None:
     if runner is on_oracle and "oracle" not in example.get("runs_on", ["oracle", "engine"]):
         pytest.skip("the window is a user's own: worked out by hand, not by the oracle")
     running = runner(program_of(example))
@@ -99,6 +99,6 @@ def test_transcript(example: dict[str, Any], runner: Runner) -> None:
         assert not left, f"{example['id']} step {number}: more than expected: {left}"
 
 
-def test_number_of_transcripts() -> None:
+def test_no_worked_example_is_lost_or_twice() -> None:
     assert len(TRANSCRIPTS) == EXAMPLES
     assert len({e["id"] for e in TRANSCRIPTS}) == EXAMPLES

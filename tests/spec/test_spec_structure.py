@@ -213,10 +213,10 @@ QUESTIONS: dict[str, Callable[[Example], None]] = {
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=[e["id"] for e in EXAMPLES])
-def test_structure(example: Example) -> None:
+def test_slices_are_those_of_the_worked_example(example: Example) -> None:
     QUESTIONS[example["ask"]](example)
 
 
-def test_number_of_examples() -> None:
+def test_no_example_of_structure_is_lost() -> None:
     assert len(EXAMPLES) == COUNT
     assert {e["ask"] for e in EXAMPLES} == set(QUESTIONS)

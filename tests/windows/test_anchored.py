@@ -31,7 +31,7 @@ def check(window: ContextFree, windows: list[tuple[float, float]], rng: random.R
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_cumulate(seed: int) -> None:
+def test_cumulating_windows_grow_by_their_step(seed: int) -> None:
     rng = random.Random(seed)
     step, times, on_rows = rng.randint(1, 7), rng.randint(1, 6), rng.random() < 0.4
     size, offset = step * times, rng.randint(1, 9)
@@ -52,7 +52,7 @@ def test_cumulate_with_exact_decimals() -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_landmark(seed: int) -> None:
+def test_landmark_windows_end_at_every_step(seed: int) -> None:
     rng = random.Random(seed)
     start, every = rng.randint(-50, 50), rng.randint(1, 12)
     window = landmark(start, every=every).bind(MS)
@@ -69,7 +69,7 @@ def test_landmark_of_q33() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_fixed(seed: int) -> None:
+def test_a_fixed_window_is_one_stretch(seed: int) -> None:
     rng = random.Random(seed)
     start = rng.randint(-50, 50)
     end = start + rng.randint(1, 60)
@@ -89,7 +89,7 @@ def test_points_may_be_written_in_many_ways() -> None:
     assert len({fixed_band(s, size="2 hours").bind(us) for s in same}) == 1
 
 
-def test_limits() -> None:
+def test_anchored_windows_end_at_the_largest_time() -> None:
     for window in (landmark(0, every=100).bind(MS), cumulate(10, max=100).bind(MS)):
         assert window.horizon(NEVER) == NEVER
         assert window.ending(NEVER - 150, NEVER)[1].tolist()[-1] == NEVER - 1
@@ -118,7 +118,7 @@ def test_limits() -> None:
         (lambda: fixed("2024-01-01", "2024-01-02", on="km").bind(MS), "must be a number"),
     ],
 )
-def test_misuse_is_refused(make, message: str) -> None:
+def test_misuse_of_anchored_windows_is_refused(make, message: str) -> None:
     with pytest.raises(QueryError, match=message):
         make()
 

@@ -80,7 +80,7 @@ def test_seven_days_every_day(tz: str, day: str) -> None:
     assert (ends - starts <= window.reach).all()
 
 
-def test_lengths_in_hours() -> None:
+def test_days_of_clock_changes_have_23_or_25_hours() -> None:
     window = tumbling("1 day", tz="Europe/Berlin").bind(S)
     for day, hours in (("2024-03-31", 23), ("2024-10-27", 25), ("2024-06-01", 24)):
         (start,), (end,) = window.containing(S.point(f"{day}T12:00"))
@@ -188,7 +188,7 @@ def test_far_away_times_have_no_windows(unit: str) -> None:
         (lambda: tumbling("1 month", on="km").bind(S), "must be a number"),
     ],
 )
-def test_misuse_is_refused(make, message: str) -> None:
+def test_misuse_of_calendar_windows_is_refused(make, message: str) -> None:
     with pytest.raises(QueryError, match=message):
         make()
 

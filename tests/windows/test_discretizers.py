@@ -247,7 +247,7 @@ def test_advance_without_rows(watermark: int) -> None:
         (lambda: threshold(None), "predicate=None must be"),
     ],
 )
-def test_misuse_is_refused(make, message: str) -> None:
+def test_misuse_of_data_driven_windows_is_refused(make, message: str) -> None:
     with pytest.raises(QueryError, match=message):
         make()
 

@@ -57,7 +57,7 @@ CASES: list[tuple[str, Any, list[list[int]]]] = [
 
 
 @pytest.mark.parametrize(("window", "expected"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
-def test_by_hand(window: Any, expected: list[list[int]]) -> None:
+def test_windows_on_two_measures_hold_the_rows_worked_out_by_hand(window: Any, expected: list[list[int]]) -> None:
     assert ids(window) == expected
 
 

@@ -106,7 +106,7 @@ def test_family_on_rows_keeps_edges_that_start_earlier() -> None:
     assert PeriodicFamily(members).edges(-1, 30).tolist() == expected.tolist()
 
 
-def test_empty_family() -> None:
+def test_a_family_of_no_windows_has_no_edges() -> None:
     family = PeriodicFamily([])
     assert len(family.edges(0, 10)) == 0
     assert [len(a) for a in family.ending(0, 10)] == [0, 0, 0]
@@ -145,7 +145,7 @@ def test_values_without_edges_are_in_no_window(value: float) -> None:
     assert len(tumbling(5, on="km").bind(MS).containing(value)[0]) == 0
 
 
-def test_limits_of_int64() -> None:
+def test_windows_at_the_limits_of_int64_hold_their_rows() -> None:
     window = sliding(100, every=40).bind(MS)
     for value in (NEVER - 2, NEVER - 30, ALWAYS + 1, ALWAYS + 30):
         starts, ends = window.containing(value)
@@ -211,7 +211,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("make", "message"), BAD)
-def test_misuse_is_refused(make, message: str) -> None:
+def test_misuse_of_periodic_windows_is_refused(make, message: str) -> None:
     with pytest.raises(QueryError, match=message):
         make()
 
@@ -253,7 +253,7 @@ def test_last_rows_every_tick_is_a_count_back() -> None:
     assert (on_column.measure, on_column.columns) == (COLUMN, ("km",))
 
 
-def test_offsets() -> None:
+def test_an_offset_moves_every_edge() -> None:
     assert tumbling("10 s", offset="-3 s").bind(TimeDomain("s")).edges(0, 20).tolist() == [7, 17]
     assert tumbling(rows(3), offset=rows(1)).bind(MS).edges(-1, 8).tolist() == [1, 4, 7]
 

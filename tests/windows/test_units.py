@@ -47,7 +47,7 @@ NANOS = [
 
 
 @pytest.mark.parametrize(("text", "nanos"), NANOS)
-def test_durations(text, nanos: int) -> None:
+def test_a_duration_is_read_and_printed_back(text, nanos: int) -> None:
     assert parse_duration(text) == Duration(nanos)
     assert parse_duration(str(Duration(nanos))) == Duration(nanos)
 
@@ -66,7 +66,7 @@ def test_durations(text, nanos: int) -> None:
         ("1 day 1 h", None),
     ],
 )
-def test_calendar_units(text: str, unit: Calendar | None) -> None:
+def test_calendar_units_are_told_from_durations(text: str, unit: Calendar | None) -> None:
     assert parse_calendar(text) == unit
 
 
@@ -84,7 +84,7 @@ def test_calendar_units(text: str, unit: Calendar | None) -> None:
         ("1 month 2 days", "mixes units"),
     ],
 )
-def test_no_durations(text: str, message: str) -> None:
+def test_text_that_is_not_a_duration_is_refused(text: str, message: str) -> None:
     with pytest.raises(QueryError, match=message):
         parse_duration(text)
 
@@ -95,7 +95,7 @@ def test_what_looks_like_a_duration() -> None:
     assert [looks_like_duration(t) for t in yes + no] == [True] * len(yes) + [False] * len(no)
 
 
-def test_ticks() -> None:
+def test_durations_become_ticks_of_the_time_column() -> None:
     assert TimeDomain("ms").ticks("10 s") == 10_000
     assert TimeDomain("ns").ticks(timedelta(seconds=1)) == 10**9
     assert TimeDomain("ms", integer=True).ticks(250) == 250
@@ -119,7 +119,7 @@ def test_ticks() -> None:
         (TimeDomain("s"), None, "is no duration"),
     ],
 )
-def test_sizes_refused(domain: TimeDomain, size, message: str) -> None:
+def test_sizes_that_do_not_fit_the_time_column_are_refused(domain: TimeDomain, size, message: str) -> None:
     with pytest.raises(QueryError, match=message):
         domain.ticks(size, argument="gap")
 
@@ -141,11 +141,11 @@ POINTS = [
 
 
 @pytest.mark.parametrize(("value", "tick"), POINTS)
-def test_points(value, tick: int) -> None:
+def test_a_moment_becomes_a_tick(value, tick: int) -> None:
     assert TimeDomain("ms").point(value) == tick
 
 
-def test_nanosecond_points() -> None:
+def test_moments_between_two_ticks_are_refused() -> None:
     assert TimeDomain("ns").point("1970-01-01T00:00:00.123456789") == 123456789
     with pytest.raises(QueryError, match="between two ticks"):
         TimeDomain("us").point("1970-01-01T00:00:00.123456789")
@@ -153,7 +153,7 @@ def test_nanosecond_points() -> None:
         TimeDomain("ns").point("2500-01-01")
 
 
-def test_to_datetime() -> None:
+def test_a_tick_becomes_a_datetime_in_its_zone() -> None:
     assert TimeDomain("us").to_datetime(-1) == datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=timezone.utc)
     berlin = TimeDomain("s", tz="Europe/Berlin").to_datetime(0)
     assert (berlin.hour, berlin.utcoffset()) == (1, timedelta(hours=1))
@@ -161,7 +161,7 @@ def test_to_datetime() -> None:
         TimeDomain("s").to_datetime(2**60)
 
 
-def test_rows() -> None:
+def test_a_number_of_rows_is_a_whole_number_from_1() -> None:
     assert rows(3) == Rows(3)
     assert repr(rows(3)) == "rows(3)"
     for bad in (0, -1, 2.0, True, 2**63, "3"):

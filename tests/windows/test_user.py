@@ -290,7 +290,7 @@ class LastRows(FreeFormWindow):
         return changed
 
 
-def test_free_form() -> None:
+def test_a_free_form_window_says_which_rows_leave() -> None:
     bound = LastRows().bind(MS)
     assert bound.columns == ("kind",)
     state, head, given = bound.new_state(), 0, []

@@ -1,105 +1,16 @@
 """What is computed over windows: lift rows to partials, combine partials, lower them to results.
 
-`base.py` is the protocol, `functions.py` the constructors that users write; one module per family computes.
+`base.py` is the protocol, `functions.py` and `statistics.py` are the constructors that users write, together the
+table of `registry.py`; one module per family computes.
 """
 
 from __future__ import annotations
 
-from panes.aggregates.functions import (
-    approx_count_distinct,
-    arg_max,
-    arg_min,
-    avg,
-    collect_list,
-    count,
-    count_distinct,
-    first,
-    geometric_mean,
-    last,
-    m4,
-    max,
-    max_count,
-    median,
-    min,
-    min_count,
-    mode,
-    product,
-    quantile,
-    quantiles,
-    range,
-    stddev,
-    string_agg,
-    sum,
-    variance,
-)
-from panes.aggregates.registry import by_name
-from panes.aggregates.statistics import (
-    any_value,
-    bit_and,
-    bit_or,
-    bit_xor,
-    bool_and,
-    bool_or,
-    collect_set,
-    corr,
-    count_if,
-    covar_pop,
-    covar_samp,
-    histogram_numeric,
-    kurtosis,
-    percentile_approx,
-    regr,
-    skewness,
-    try_avg,
-    try_sum,
-)
+from panes.aggregates import functions, statistics
+from panes.aggregates.functions import *  # noqa: F403
+from panes.aggregates.statistics import *  # noqa: F403
 from panes.aggregates.user import UserAggregate, aggregate
 
-__all__ = [
-    "UserAggregate",
-    "aggregate",
-    "any_value",
-    "approx_count_distinct",
-    "arg_max",
-    "arg_min",
-    "avg",
-    "bit_and",
-    "bit_or",
-    "bit_xor",
-    "bool_and",
-    "bool_or",
-    "by_name",
-    "collect_list",
-    "collect_set",
-    "corr",
-    "count",
-    "count_distinct",
-    "count_if",
-    "covar_pop",
-    "covar_samp",
-    "first",
-    "geometric_mean",
-    "histogram_numeric",
-    "kurtosis",
-    "last",
-    "m4",
-    "max",
-    "max_count",
-    "median",
-    "min",
-    "min_count",
-    "mode",
-    "percentile_approx",
-    "product",
-    "quantile",
-    "quantiles",
-    "range",
-    "regr",
-    "skewness",
-    "stddev",
-    "string_agg",
-    "sum",
-    "try_avg",
-    "try_sum",
-    "variance",
-]
+__all__ = ["UserAggregate", "aggregate"]
+__all__ += functions.__all__
+__all__ += statistics.__all__

@@ -2,7 +2,8 @@
 
 Everything is columnar: one call handles all slices and keys of a batch. A *partial* of an aggregate
 is one row of its `Cells`; `Cells` are a few parallel fields (NumPy arrays, or ragged ones for holistic
-aggregates). Specs (`Aggregate`) are what users write; bound to input types they become `BoundAggregate`.
+aggregates). Specs (`Aggregate`, and `Spec` for those that are built in) are what users write; bound to input types
+they become `BoundAggregate`.
 
 Values that every batch makes anew (`Column`, `Inputs`, `Cells`, and those of the lanes) are never changed either,
 but not frozen: a frozen dataclass takes four times as long to make.
@@ -12,12 +13,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
+from panes.aggregates.segments import compress, sort_by_group
+from panes.aggregates.types import plain, require, storage_of
+from panes.errors import QueryError
 from panes.state.checked import demand
 
 Array = np.ndarray
@@ -32,6 +36,7 @@ class Laws:
     invertible: bool = False
     holistic: bool = False  # partial grows with the number of rows
     idempotent: bool = False  # a value that comes again changes nothing
+    by_arrival: bool = False  # looks at arrival numbers: which of two rows of one time came first
 
 
 @dataclass(eq=False)
@@ -50,7 +55,21 @@ class Column:
         return len(self.values)
 
     def take(self, index: Array | slice) -> Column:
-        return Column(self.values[index], None if self.valid is None else self.valid[index], self.type)
+        return Column(picked(self.values, index), None if self.valid is None else picked(self.valid, index), self.type)
+
+
+def picked(values: Array, index: Array | slice) -> Array:
+    """The same as values[index], and faster for whole numbers; a slice makes a view."""
+    return values[index] if isinstance(index, slice) or index.dtype == bool else values.take(index, axis=0)
+
+
+def present_values(column: Column, offsets: Array) -> tuple[Array, Array]:
+    """The values of a column that are not null, and the segments among them, from 0 on."""
+    first, stop = offsets[0], offsets[-1]
+    if column.valid is None:
+        return column.values[first:stop], offsets - first
+    index, offsets = compress(column.valid, offsets)
+    return column.values[index], offsets
 
 
 @dataclass(eq=False)
@@ -65,16 +84,23 @@ class Inputs:
     def take(self, index: Array) -> Inputs:
         return Inputs(tuple(c.take(index) for c in self.columns), self.times[index], self.seq[index], len(index))
 
+    def arguments(self, index: Array) -> Inputs:
+        """The rows at `index` without their order, for whoever doesn't look at it: moving times and arrival numbers
+        costs as much as a column each."""
+        nothing = np.empty(0, np.int64)
+        return Inputs(tuple(c.take(index) for c in self.columns), nothing, nothing, len(index))
+
 
 @dataclass(frozen=True)
 class Field:
     """One field of a partial. `ragged`: a list of `type` per cell. `python`: an opaque user object,
-    pickled in snapshots."""
+    pickled in snapshots. `arrival`: arrival numbers of rows, which break ties of time."""
 
     name: str
     type: pa.DataType
     ragged: bool = False
     python: bool = False
+    arrival: bool = False
 
 
 @dataclass(frozen=True)
@@ -119,7 +145,7 @@ class Cells:
 
     def take(self, index: Array) -> Cells:
         """Cells at `index` (an integer array)."""
-        return Cells(tuple(f.take(index) if isinstance(f, Ragged) else f[index] for f in self.fields))
+        return Cells(tuple(f.take(index) if isinstance(f, Ragged) else picked(f, index) for f in self.fields))
 
     @staticmethod
     def concat(parts: Sequence[Cells]) -> Cells:
@@ -127,6 +153,11 @@ class Cells:
             return parts[0]
         columns = zip(*(p.fields for p in parts))
         return Cells(tuple(Ragged.concat(c) if isinstance(c[0], Ragged) else np.concatenate(c) for c in columns))
+
+
+def blank(n: int, dtype: np.dtype) -> Array:
+    """n values that say nothing."""
+    return np.full(n, None, object) if dtype.kind == "O" else np.zeros(n, dtype)
 
 
 def in_pairs(a: Cells, b: Cells) -> tuple[Cells, Array]:
@@ -160,6 +191,10 @@ class BoundAggregate(ABC):
     out_type: pa.DataType
     #: all fields are plain numeric arrays and `merge` is elementwise: fit for dense [slices x keys] stores
     dense: bool = False
+    #: the NumPy function that combines each field, where all are combined one by one; None: only `merge` can
+    ufuncs: tuple[np.ufunc, ...] | None = None
+    #: the last field is not zero if any row has arguments that are all there; so, without nulls, if there is a row
+    tells_rows: bool = False
     #: a partial from which all rows were taken out again is that of no rows; for those that are invertible
     empties: bool = True
     #: of the outputs that it computes, for messages
@@ -179,10 +214,7 @@ class BoundAggregate(ABC):
         The default sorts rows by group (stable) and lifts segments; commutative numeric aggregates
         override it with a scatter loop.
         """
-        from panes.aggregates.segments import sort_by_group
-
-        order, offsets = sort_by_group(groups, n)
-        return self.lift(rows.take(order), offsets)
+        return self.lift(*_by_group(rows, groups, n, in_order=self.laws.by_arrival))
 
     @abstractmethod
     def fold(self, cells: Cells, offsets: Array) -> Cells:
@@ -196,9 +228,13 @@ class BoundAggregate(ABC):
         """Elementwise a[i] with b[i] taken out again; only if laws.invertible."""
         raise TypeError(f"{type(self).__name__} is not invertible")
 
-    @abstractmethod
     def empty(self, n: int) -> Cells:
-        """n identity cells."""
+        """n identity cells: those of no rows. Where nothing else is said, zeros and lists without values."""
+        offsets = np.zeros(n + 1, np.int64)
+        dtypes = (storage_of(f.type) for f in self.fields)
+        return Cells(
+            tuple(Ragged(offsets, blank(0, d)) if f.ragged else blank(n, d) for f, d in zip(self.fields, dtypes))
+        )
 
     @abstractmethod
     def lower(self, cells: Cells) -> pa.Array:
@@ -236,3 +272,65 @@ class BoundAggregate(ABC):
         offsets = np.concatenate(([0], np.cumsum(lengths)))
         index = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
         return self.lower_ranges(cells, index, offsets)
+
+
+def _by_group(rows: Inputs, groups: Array, n: int, *, in_order: bool) -> tuple[Inputs, Array]:
+    """Rows sorted by group, and the offsets of the groups. The permutation is gone before the rows are lifted, so that
+    its memory serves them."""
+    order, offsets = sort_by_group(groups, n)
+    return rows.take(order) if in_order else rows.arguments(order), offsets
+
+
+#: What many aggregates promise: that a value that comes again changes nothing, that values can be taken out again, and
+#: that partials grow with the rows.
+IDEMPOTENT = Laws(idempotent=True)
+INVERTIBLE = Laws(invertible=True)
+HOLISTIC = Laws(holistic=True)
+
+
+@dataclass(frozen=True, repr=False)
+class Spec(Aggregate):
+    """A built-in aggregate over SQL expressions. Options are further dataclass fields of subclasses."""
+
+    name: ClassVar[str]
+    #: the laws that it has whatever the types of its arguments
+    promises: ClassVar[Laws] = Laws()
+    #: which kinds of values it takes (`types.kind_of`); None: all, or `bind` says more
+    takes: ClassVar[tuple[str, ...] | None] = None
+    #: what to do about values of other kinds; `{name}` is its own, `{x}` the argument
+    advice: ClassVar[str] = "cast it to a number"
+
+    inputs: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        for text in self.inputs:
+            if not isinstance(text, str) or not text.strip():
+                raise QueryError(
+                    f"{self.name}: argument {text!r} is not an expression; "
+                    f"write SQL text over the columns of a row, such as {self.name}('price * qty')"
+                )
+
+    @property
+    def laws(self) -> Laws:
+        return self.promises
+
+    def __repr__(self) -> str:
+        shown = list(self.inputs) or ["*"]
+        for option in fields(self)[1:]:
+            value = getattr(self, option.name)
+            if option.default is MISSING or value != option.default:
+                shown.append(f"{option.name}={value!r}")
+        return f"{self.name}({', '.join(shown)})"
+
+    def argument_types(self, types: Sequence[pa.DataType]) -> list[pa.DataType]:
+        """The types of the arguments without dictionary encoding, checked for their number and kind."""
+        if len(types) != len(self.inputs):
+            raise QueryError(f"{self!r} has {len(self.inputs)} arguments, but {len(types)} types were given")
+        if self.takes is not None:
+            for text, type in zip(self.inputs, types, strict=True):
+                require(repr(self), text, type, self.takes, self.advice_on(text, type))
+        return [plain(type) for type in types]
+
+    def advice_on(self, text: str, type: pa.DataType) -> str:
+        """What to do about an argument of a type that it doesn't take."""
+        return self.advice.format(name=self.name, x=text)

@@ -13,13 +13,21 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from panes.aggregates.base import Aggregate, Array, BoundAggregate, Cells, Column, Field, Inputs, Laws, Ragged
-from panes.aggregates.ordering import normal, same
-from panes.aggregates.segments import compress, offsets_of, rows_by_group, segment_ids
-from panes.aggregates.spec import Spec
-from panes.aggregates.types import ORDERED, kept_as, plain, require, storage_of
-
-_HOLISTIC = Laws(holistic=True)
+from panes.aggregates.base import (
+    HOLISTIC,
+    Aggregate,
+    Array,
+    BoundAggregate,
+    Cells,
+    Column,
+    Field,
+    Inputs,
+    Laws,
+    Ragged,
+    Spec,
+)
+from panes.aggregates.segments import compress, normal, offsets_of, same, segment_ids
+from panes.aggregates.types import ORDERED, kept_as, plain, require
 
 
 @dataclass(frozen=True, repr=False)
@@ -27,7 +35,7 @@ class Distinct(Spec):
     """Another aggregate, over the different values of its arguments only."""
 
     name: ClassVar[str] = "distinct"
-    promises: ClassVar[Laws] = _HOLISTIC
+    promises: ClassVar[Laws] = HOLISTIC
 
     #: the aggregate, whatever its arguments: they are those of this one
     of: Spec
@@ -53,7 +61,7 @@ def distinct(aggregate: Aggregate) -> Aggregate:
 
 
 class BoundDistinct(BoundAggregate):
-    laws = _HOLISTIC
+    laws = HOLISTIC
 
     def __init__(self, inner: BoundAggregate, types: Sequence[pa.DataType]) -> None:
         self.inner = inner
@@ -71,17 +79,10 @@ class BoundDistinct(BoundAggregate):
             offsets = offsets - offsets[0]
         return _different([normal(values) for values in columns], offsets)
 
-    def lift_groups(self, rows: Inputs, groups: Array, n: int) -> Cells:
-        return self.lift(*rows_by_group(rows, groups, n))
-
     def fold(self, cells: Cells, offsets: Array) -> Cells:
         bounds = cells.fields[0].offsets[offsets]
         columns = [f.values[bounds[0] : bounds[-1]] for f in cells.fields]
         return _different(columns, bounds - bounds[0])
-
-    def empty(self, n: int) -> Cells:
-        offsets = np.zeros(n + 1, np.int64)
-        return Cells(tuple(Ragged(offsets, np.empty(0, storage_of(f.type))) for f in self.fields))
 
     def lower(self, cells: Cells) -> pa.Array:
         bounds = cells.fields[0].offsets

@@ -10,20 +10,18 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from panes.aggregates.base import Array, BoundAggregate, Cells, Field, Inputs, Laws
+from panes.aggregates.base import IDEMPOTENT, Array, BoundAggregate, Cells, Field, Inputs, Laws, Spec
 from panes.aggregates.columns import arrow_from_values
 from panes.aggregates.fieldwise import (
+    CombinedField,
     Fieldwise,
-    Part,
     masked,
     present_count,
     present_rows,
-    some_part,
+    some_field,
 )
-from panes.aggregates.ordering import greatest, least, less, normal, same
-from panes.aggregates.segments import SMALL, compress, rows_by_group, segment_ids, segment_reduce
-from panes.aggregates.spec import IDEMPOTENT, Spec
-from panes.aggregates.types import ORDERED, kept_as, kind_of, plain, require, storage_of
+from panes.aggregates.segments import SMALL, compress, greatest, least, less, normal, same, segment_ids, segment_reduce
+from panes.aggregates.types import NUMERIC, ORDERED, kept_as, kind_of, storage_of
 from panes.errors import DataError
 
 _ADVICE = "take its parts apart first, or cast it to a type that has an order"
@@ -35,24 +33,21 @@ class Min(Spec):
 
     name: ClassVar[str] = "min"
     promises: ClassVar[Laws] = IDEMPOTENT
+    takes: ClassVar[tuple[str, ...] | None] = ORDERED
+    advice: ClassVar[str] = _ADVICE
+    largest: ClassVar[bool] = False
 
     def bind(self, types: Sequence[pa.DataType]) -> BoundExtreme:
         (type,) = self.argument_types(types)
-        require(repr(self), self.inputs[0], type, ORDERED, _ADVICE)
-        return BoundExtreme(plain(type), largest=False)
+        return BoundExtreme(type, largest=self.largest)
 
 
 @dataclass(frozen=True, repr=False)
-class Max(Spec):
+class Max(Min):
     """Largest value; NaN is larger than any number."""
 
     name: ClassVar[str] = "max"
-    promises: ClassVar[Laws] = IDEMPOTENT
-
-    def bind(self, types: Sequence[pa.DataType]) -> BoundExtreme:
-        (type,) = self.argument_types(types)
-        require(repr(self), self.inputs[0], type, ORDERED, _ADVICE)
-        return BoundExtreme(plain(type), largest=True)
+    largest: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,23 +55,21 @@ class MinCount(Spec):
     """How often the smallest value occurs."""
 
     name: ClassVar[str] = "min_count"
+    takes: ClassVar[tuple[str, ...] | None] = ORDERED
+    advice: ClassVar[str] = _ADVICE
+    largest: ClassVar[bool] = False
 
     def bind(self, types: Sequence[pa.DataType]) -> BoundExtremeCount:
         (type,) = self.argument_types(types)
-        require(repr(self), self.inputs[0], type, ORDERED, _ADVICE)
-        return BoundExtremeCount(plain(type), largest=False)
+        return BoundExtremeCount(type, largest=self.largest)
 
 
 @dataclass(frozen=True, repr=False)
-class MaxCount(Spec):
+class MaxCount(MinCount):
     """How often the largest value occurs."""
 
     name: ClassVar[str] = "max_count"
-
-    def bind(self, types: Sequence[pa.DataType]) -> BoundExtremeCount:
-        (type,) = self.argument_types(types)
-        require(repr(self), self.inputs[0], type, ORDERED, _ADVICE)
-        return BoundExtremeCount(plain(type), largest=True)
+    largest: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,19 +78,20 @@ class Range(Spec):
 
     name: ClassVar[str] = "range"
     promises: ClassVar[Laws] = IDEMPOTENT
+    takes: ClassVar[tuple[str, ...] | None] = (*NUMERIC, "temporal")
 
     def bind(self, types: Sequence[pa.DataType]) -> BoundRange:
         (type,) = self.argument_types(types)
-        kinds = ("integer", "float", "decimal", "temporal")
-        require(repr(self), self.inputs[0], type, kinds, "cast it to a number")
-        return BoundRange(plain(type), self.inputs[0])
+        return BoundRange(type, self.inputs[0])
 
 
 class BoundExtreme(Fieldwise):
     def __init__(self, type: pa.DataType, *, largest: bool) -> None:
         dtype = storage_of(type)
         ufunc, identity = greatest(dtype) if largest else least(dtype)
-        super().__init__((Part("value", kept_as(type), dtype, ufunc, identity), some_part()), Laws(), type)
+        super().__init__(
+            (CombinedField("value", kept_as(type), dtype, ufunc, identity), some_field()), IDEMPOTENT, type
+        )
         self.largest = largest
 
     def lift(self, rows: Inputs, offsets: Array) -> Cells:
@@ -114,7 +108,7 @@ class BoundExtreme(Fieldwise):
 
     def lift_groups(self, rows: Inputs, groups: Array, n: int) -> Cells:
         if not self.dense:
-            return self.lift(*rows_by_group(rows, groups, n))
+            return super().lift_groups(rows, groups, n)
         values, groups = present_rows(rows.columns[0], groups)
         best, some = self.empty(n).fields
         if len(groups) < SMALL:
@@ -152,7 +146,7 @@ class BoundExtremeCount(BoundAggregate):
 
     def lift_groups(self, rows: Inputs, groups: Array, n: int) -> Cells:
         if not self.dense:
-            return self.lift(*rows_by_group(rows, groups, n))
+            return super().lift_groups(rows, groups, n)
         (best, _) = self.best.lift_groups(rows, groups, n).fields
         values, groups = present_rows(rows.columns[0], groups)
         hit = same(values, best[groups])
@@ -190,9 +184,9 @@ class BoundExtremeCount(BoundAggregate):
 class BoundRange(Fieldwise):
     def __init__(self, type: pa.DataType, argument: str) -> None:
         dtype = storage_of(type)
-        low = Part("min", kept_as(type), dtype, *least(dtype))
-        high = Part("max", kept_as(type), dtype, *greatest(dtype))
-        super().__init__((low, high, some_part()), Laws(), _distance_type(type))
+        low = CombinedField("min", kept_as(type), dtype, *least(dtype))
+        high = CombinedField("max", kept_as(type), dtype, *greatest(dtype))
+        super().__init__((low, high, some_field()), IDEMPOTENT, _distance_type(type))
         self.ends = BoundExtreme(type, largest=False), BoundExtreme(type, largest=True)
         self.type = type
         self.argument = argument
@@ -222,7 +216,7 @@ class BoundRange(Fieldwise):
     def _integer_distance(self, low: Array, high: Array) -> Array:
         if low.dtype.itemsize < 8:
             low, high = low.astype(np.int64), high.astype(np.int64)
-        distance = high - low
+        distance: Array = high - low
         if (high < low + distance).any() or (distance < 0).any():
             raise DataError(f"range of `{self.argument}` goes beyond a 64-bit integer; cast it to decimal(38,0)")
         if self.type == pa.date32():

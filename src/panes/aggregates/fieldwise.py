@@ -18,7 +18,7 @@ from panes.aggregates.segments import compress, segment_count, segment_reduce_ea
 
 
 @dataclass(frozen=True)
-class Part:
+class CombinedField:
     """One field: its name and types, and the function and identity that combine it."""
 
     name: str
@@ -28,26 +28,26 @@ class Part:
     identity: Any
 
 
-def count_part(name: str = "n") -> Part:
-    return Part(name, pa.int64(), np.dtype(np.int64), np.add, 0)
+def count_field(name: str = "n") -> CombinedField:
+    return CombinedField(name, pa.int64(), np.dtype(np.int64), np.add, 0)
 
 
-def some_part() -> Part:
-    return Part("some", pa.bool_(), np.dtype(bool), np.logical_or, False)
+def some_field() -> CombinedField:
+    return CombinedField("some", pa.bool_(), np.dtype(bool), np.logical_or, False)
 
 
 class Fieldwise(BoundAggregate):
     """Fold and merge field by field. Subclasses lift rows and lower cells."""
 
-    parts: tuple[Part, ...]
-    #: the last field is not zero if any row has arguments that are all there; so, without nulls, if there is a row
-    tells_rows: bool = True
+    parts: tuple[CombinedField, ...]
+    tells_rows = True
 
-    def __init__(self, parts: tuple[Part, ...], laws: Laws, out_type: pa.DataType) -> None:
+    def __init__(self, parts: tuple[CombinedField, ...], laws: Laws, out_type: pa.DataType) -> None:
         self.parts = parts
         self.laws = laws
         self.out_type = out_type
         self.fields = tuple(Field(p.name, p.type) for p in parts)
+        self.ufuncs = tuple(p.ufunc for p in parts)
         self.dense = all(p.dtype.kind != "O" for p in parts)
 
     @abstractmethod
@@ -82,7 +82,8 @@ class Fieldwise(BoundAggregate):
 def present_count(column: Column, offsets: Array) -> Array:
     """Values that are not null, per segment."""
     if column.valid is None:
-        return offsets[1:] - offsets[:-1]
+        lengths: Array = offsets[1:] - offsets[:-1]
+        return lengths
     return segment_count(column.valid, offsets)
 
 

@@ -9,22 +9,19 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from panes.aggregates.base import Array, Cells, Column, Inputs, Laws
-from panes.aggregates.basic import BoundCount
+from panes.aggregates.base import IDEMPOTENT, INVERTIBLE, Array, Cells, Column, Inputs, Laws, Spec
 from panes.aggregates.columns import arrow_from_values
 from panes.aggregates.extremes import BoundExtreme
-from panes.aggregates.fieldwise import Fieldwise, Part, count_part, masked, present_count, present_rows
-from panes.aggregates.segments import SMALL, rows_by_group, segment_reduce
-from panes.aggregates.spec import IDEMPOTENT, Spec
-from panes.aggregates.totals import INVERTIBLE
-from panes.aggregates.types import plain, require, storage_of
+from panes.aggregates.fieldwise import CombinedField, Fieldwise, count_field, masked, present_count, present_rows
+from panes.aggregates.segments import SMALL, segment_reduce
+from panes.aggregates.totals import BoundCount
+from panes.aggregates.types import storage_of
 
 
 @dataclass(frozen=True, repr=False)
 class _OfConditions(Spec):
-    def _boolean(self, types: Sequence[pa.DataType]) -> None:
-        (type,) = self.argument_types(types)
-        require(repr(self), self.inputs[0], type, ("boolean",), f"write a condition, for instance {self.inputs[0]} > 0")
+    takes: ClassVar[tuple[str, ...] | None] = ("boolean",)
+    advice: ClassVar[str] = "write a condition, for instance {x} > 0"
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,22 +30,19 @@ class BoolAnd(_OfConditions):
 
     name: ClassVar[str] = "bool_and"
     promises: ClassVar[Laws] = IDEMPOTENT
+    largest: ClassVar[bool] = False  # false is less than true
 
     def bind(self, types: Sequence[pa.DataType]) -> BoundExtreme:
-        self._boolean(types)
-        return BoundExtreme(pa.bool_(), largest=False)  # false is less than true
+        (type,) = self.argument_types(types)
+        return BoundExtreme(type, largest=self.largest)
 
 
 @dataclass(frozen=True, repr=False)
-class BoolOr(_OfConditions):
+class BoolOr(BoolAnd):
     """Whether any value is true."""
 
     name: ClassVar[str] = "bool_or"
-    promises: ClassVar[Laws] = IDEMPOTENT
-
-    def bind(self, types: Sequence[pa.DataType]) -> BoundExtreme:
-        self._boolean(types)
-        return BoundExtreme(pa.bool_(), largest=True)
+    largest: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,8 +53,8 @@ class CountIf(_OfConditions):
     promises: ClassVar[Laws] = INVERTIBLE
 
     def bind(self, types: Sequence[pa.DataType]) -> BoundCountIf:
-        self._boolean(types)
-        return BoundCountIf((count_part(),), INVERTIBLE, pa.int64())
+        self.argument_types(types)
+        return BoundCountIf((count_field(),), INVERTIBLE, pa.int64())
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,12 +63,13 @@ class BitAnd(Spec):
 
     name: ClassVar[str] = "bit_and"
     promises: ClassVar[Laws] = IDEMPOTENT
+    takes: ClassVar[tuple[str, ...] | None] = ("integer",)
+    advice: ClassVar[str] = "cast it to an integer"
     ufunc: ClassVar[np.ufunc] = np.bitwise_and
 
     def bind(self, types: Sequence[pa.DataType]) -> BoundBits:
         (type,) = self.argument_types(types)
-        require(repr(self), self.inputs[0], type, ("integer",), "cast it to an integer")
-        return BoundBits(plain(type), self.ufunc, self.laws)
+        return BoundBits(type, self.ufunc, self.laws)
 
 
 @dataclass(frozen=True, repr=False)
@@ -110,7 +105,7 @@ class BoundBits(Fieldwise):
     def __init__(self, type: pa.DataType, ufunc: np.ufunc, laws: Laws) -> None:
         dtype = storage_of(type)
         identity = ~dtype.type(0) if ufunc is np.bitwise_and else dtype.type(0)
-        super().__init__((Part("bits", type, dtype, ufunc, identity), count_part()), laws, type)
+        super().__init__((CombinedField("bits", type, dtype, ufunc, identity), count_field()), laws, type)
         self.ufunc = ufunc
 
     def lift(self, rows: Inputs, offsets: Array) -> Cells:
@@ -120,7 +115,7 @@ class BoundBits(Fieldwise):
 
     def lift_groups(self, rows: Inputs, groups: Array, n: int) -> Cells:
         if len(groups) >= SMALL:
-            return self.lift(*rows_by_group(rows, groups, n))
+            return super().lift_groups(rows, groups, n)
         values, groups = present_rows(rows.columns[0], groups)
         bits, _ = self.empty(n).fields
         self.ufunc.at(bits, groups, values)

@@ -1,6 +1,7 @@
-"""Compiled loops over rows in any order. Import this module only where the input is large.
+"""Compiled loops: over rows in any order, and over sorted runs, merging them or selecting a rank across them.
 
-Numba compiles each loop once per machine and dtype and keeps it on disk.
+Import this module only where the input is large. Numba compiles each loop once per machine and dtype and keeps it on
+disk.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from panes.aggregates.base import Array
+Array = np.ndarray
 
 # Rows that hit the same group wait for each other's store. Up to this many groups, four copies of the
 # accumulators are kept and added at the end, which breaks the chain; beyond, such rows are seldom neighbours,
@@ -50,7 +51,8 @@ def count_by_group(groups: Array, n: int) -> Array:
         many[3, groups[i + 3]] += 1
     for i in range(whole, len(groups)):
         many[0, groups[i]] += 1
-    return many[0] + many[1] + many[2] + many[3]
+    total: Array = many[0] + many[1] + many[2] + many[3]
+    return total
 
 
 @njit(cache=True)
@@ -159,3 +161,196 @@ def choose_by_group(
             better = after == latest
         if better:
             winner[g] = i
+
+
+@njit(cache=True, inline="always")
+def _before(a: float, b: float) -> bool:
+    """a sorts before b, NaN last."""
+    return a < b or (a == a and b != b)
+
+
+@njit(cache=True)
+def _lower_bound(values: Array, lo: int, hi: int, pivot: float) -> int:
+    while lo < hi:
+        mid = (lo + hi) >> 1
+        if _before(values[mid], pivot):
+            lo = mid + 1
+        else:
+            hi = mid
+    return lo
+
+
+@njit(cache=True)
+def _merge_two(v: Array, c: Array, a: int, mid: int, stop: int, out_v: Array, out_c: Array, at: int) -> int:
+    """Merge v[a:mid] and v[mid:stop] with their counts to out[at:]; returns where it ends."""
+    b = mid
+    while a < mid and b < stop:
+        x, y = v[a], v[b]
+        if _before(x, y):
+            out_v[at] = x
+            out_c[at] = c[a]
+            a += 1
+        elif _before(y, x):
+            out_v[at] = y
+            out_c[at] = c[b]
+            b += 1
+        else:
+            out_v[at] = x
+            out_c[at] = c[a] + c[b]
+            a += 1
+            b += 1
+        at += 1
+    while a < mid:
+        out_v[at] = v[a]
+        out_c[at] = c[a]
+        a += 1
+        at += 1
+    while b < stop:
+        out_v[at] = v[b]
+        out_c[at] = c[b]
+        b += 1
+        at += 1
+    return at
+
+
+@njit(cache=True)
+def merge_runs(values: Array, upto: Array, run_offsets: Array, offsets: Array) -> tuple[Array, Array, Array]:
+    """One run per segment of runs, by rounds of pairwise merges: (offsets, values, cumulative counts)."""
+    segments = len(offsets) - 1
+    out_offsets = np.zeros(segments + 1, np.int64)
+    size = run_offsets[offsets[-1]] - run_offsets[offsets[0]]
+    out_v = np.empty(size, values.dtype)
+    out_c = np.empty(size, np.int64)
+    widest = 0
+    most = 0
+    for s in range(segments):
+        widest = max(widest, run_offsets[offsets[s + 1]] - run_offsets[offsets[s]])
+        most = max(most, offsets[s + 1] - offsets[s])
+    v, w = np.empty(widest, values.dtype), np.empty(widest, values.dtype)
+    c, d = np.empty(widest, np.int64), np.empty(widest, np.int64)
+    bounds = np.empty(most + 1, np.int64)
+    done = 0
+    for s in range(segments):
+        runs = offsets[s + 1] - offsets[s]
+        at = 0
+        bounds[0] = 0
+        for r in range(runs):
+            run = offsets[s] + r
+            before = 0
+            for i in range(run_offsets[run], run_offsets[run + 1]):
+                v[at] = values[i]
+                c[at] = upto[i] - before
+                before = upto[i]
+                at += 1
+            bounds[r + 1] = at
+        while runs > 1:
+            at = 0
+            pairs = runs // 2
+            for p in range(pairs):
+                start, mid, stop = bounds[2 * p], bounds[2 * p + 1], bounds[2 * p + 2]
+                bounds[p] = at
+                at = _merge_two(v, c, start, mid, stop, w, d, at)
+            if runs % 2:
+                start, stop = bounds[runs - 1], bounds[runs]
+                bounds[pairs] = at
+                at = _merge_two(v, c, start, stop, stop, w, d, at)
+                pairs += 1
+            bounds[pairs] = at
+            runs = pairs
+            v, w = w, v
+            c, d = d, c
+        climbing = 0
+        for i in range(at):
+            climbing += c[i]
+            out_v[done] = v[i]
+            out_c[done] = climbing
+            done += 1
+        out_offsets[s + 1] = done
+    return out_offsets, out_v[:done].copy(), out_c[:done].copy()
+
+
+@njit(cache=True)
+def select_ranges(
+    values: Array,
+    upto: Array,
+    run_offsets: Array,
+    index: Array,
+    offsets: Array,
+    ranks: Array,
+    out: Array,
+    following: Array,
+) -> None:
+    """The ranks[i]-th smallest value over runs index[offsets[i]:offsets[i + 1]], for each i with a rank > 0.
+
+    `following`, unless it is empty, takes the value of the next rank, or the same one if there is no next.
+
+    Each probe of a value finds, by binary search in every run, how many values lie before it; the candidates
+    shrink from both sides. The first probe of a range is the answer of the one before: windows that slide
+    change little.
+    """
+    most = 0
+    for i in range(len(offsets) - 1):
+        most = max(most, offsets[i + 1] - offsets[i])
+    lo, hi = np.empty(most, np.int64), np.empty(most, np.int64)
+    left, right = np.empty(most, np.int64), np.empty(most, np.int64)
+    warm = False
+    answer = out[0] if len(out) else values[0]
+    for i in range(len(offsets) - 1):
+        rank = ranks[i]
+        if rank <= 0:
+            continue
+        first = offsets[i]
+        runs = offsets[i + 1] - first
+        known_below, known_upto = 0, 0
+        for r in range(runs):
+            run = index[first + r]
+            lo[r], hi[r] = run_offsets[run], run_offsets[run + 1]
+            if hi[r] > lo[r]:
+                known_upto += upto[hi[r] - 1]
+        probe = 0
+        while True:
+            if probe > 0 or not warm:
+                widest = 0
+                for r in range(runs):
+                    if hi[r] - lo[r] > hi[widest] - lo[widest]:
+                        widest = r
+                width = hi[widest] - lo[widest]
+                # Where the rank would lie if all runs were alike; every third probe halves the widest run
+                # instead, so that unlike runs can't make it crawl.
+                share = 0.5 if probe % 3 == 2 else (rank - known_below) / (known_upto - known_below + 1)
+                answer = values[lo[widest] + min(width - 1, int(share * width))]
+            probe += 1
+            below, up = 0, 0
+            for r in range(runs):
+                start = run_offsets[index[first + r]]
+                at = _lower_bound(values, lo[r], hi[r], answer)
+                left[r] = at
+                if at > start:
+                    below += upto[at - 1]
+                if at < hi[r] and not _before(answer, values[at]):
+                    at += 1
+                right[r] = at
+                if at > start:
+                    up += upto[at - 1]
+            if rank <= below:
+                known_upto = below
+                for r in range(runs):
+                    hi[r] = left[r]
+            elif rank > up:
+                known_below = up
+                for r in range(runs):
+                    lo[r] = right[r]
+            else:
+                break
+        out[i] = answer
+        warm = True
+        if len(following) > 0:
+            next_value, found = answer, rank < up
+            for r in range(runs):
+                if rank < up:
+                    break
+                if right[r] < run_offsets[index[first + r] + 1]:
+                    value = values[right[r]]
+                    if not found or _before(value, next_value):
+                        next_value, found = value, True
+            following[i] = next_value

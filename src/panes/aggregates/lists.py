@@ -1,4 +1,8 @@
-"""Collect list and string concatenation: results that keep the order of events, so they don't commute."""
+"""Values put one after the other: lists and joined strings.
+
+In event order they don't commute. `SortedStringAgg`, listagg(x, ',') WITHIN GROUP (ORDER BY y), goes by another value:
+rows stay in its partial with their time and arrival, so partials combine in any order.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +14,15 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from panes.aggregates.base import Array, BoundAggregate, Cells, Field, Inputs, Laws, Ragged
+from panes.aggregates.base import Array, BoundAggregate, Cells, Field, Inputs, Laws, Ragged, Spec
 from panes.aggregates.columns import arrow_from_values
-from panes.aggregates.segments import compress
-from panes.aggregates.spec import Spec
-from panes.aggregates.types import kept_as, plain, require, storage_of
+from panes.aggregates.rows import RowLists
+from panes.aggregates.segments import compress, normal, segment_ids
+from panes.aggregates.types import ORDERED, kept_as, require
 from panes.errors import QueryError
 
 _IN_ORDER = Laws(commutative=False, holistic=True)
+_BY_ROW = Laws(holistic=True, by_arrival=True)
 
 
 @dataclass(frozen=True, repr=False)
@@ -29,7 +34,7 @@ class CollectList(Spec):
 
     def bind(self, types: Sequence[pa.DataType]) -> BoundCollectList:
         (type,) = self.argument_types(types)
-        return BoundCollectList(plain(type))
+        return BoundCollectList(type)
 
 
 @dataclass(frozen=True, repr=False)
@@ -38,6 +43,8 @@ class StringAgg(Spec):
 
     name: ClassVar[str] = "string_agg"
     promises: ClassVar[Laws] = _IN_ORDER
+    takes: ClassVar[tuple[str, ...] | None] = ("text",)
+    advice: ClassVar[str] = "cast it, for instance string_agg(cast({x} as string))"
 
     separator: str = ""
 
@@ -46,9 +53,7 @@ class StringAgg(Spec):
         check_separator(self.separator)
 
     def bind(self, types: Sequence[pa.DataType]) -> BoundStringAgg:
-        (type,) = self.argument_types(types)
-        advice = f"cast it, for instance string_agg(cast({self.inputs[0]} as string))"
-        require(repr(self), self.inputs[0], type, ("text",), advice)
+        self.argument_types(types)
         return BoundStringAgg(self.separator)
 
 
@@ -57,7 +62,7 @@ def check_separator(separator: object) -> None:
         raise QueryError(f"the separator of string_agg must be written as text, such as ', '; got {separator!r}")
 
 
-class BoundCollectList(BoundAggregate):
+class BoundCollectList(RowLists):
     laws = _IN_ORDER
 
     def __init__(self, type: pa.DataType) -> None:
@@ -71,14 +76,6 @@ class BoundCollectList(BoundAggregate):
             index, offsets = compress(column.valid, offsets)
             values = values[index]
         return Cells((Ragged(offsets, values),))
-
-    def fold(self, cells: Cells, offsets: Array) -> Cells:
-        (lists,) = cells.fields
-        return Cells((Ragged(lists.offsets[offsets], lists.values),))
-
-    def empty(self, n: int) -> Cells:
-        none = np.empty(0, storage_of(self.fields[0].type))
-        return Cells((Ragged(np.zeros(n + 1, np.int64), none),))
 
     def lower(self, cells: Cells) -> pa.Array:
         (lists,) = cells.fields
@@ -119,3 +116,70 @@ class BoundStringAgg(BoundAggregate):
     def lower(self, cells: Cells) -> pa.Array:
         text, some = cells.fields
         return arrow_from_values(text, some, self.out_type)
+
+
+@dataclass(frozen=True, repr=False)
+class SortedStringAgg(Spec):
+    """The first argument joined by a separator, in the order of the second; ties in event order."""
+
+    name: ClassVar[str] = "string_agg"
+    promises: ClassVar[Laws] = _BY_ROW
+
+    separator: str = ""
+    descending: bool = False
+    nulls_first: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_separator(self.separator)
+
+    def __repr__(self) -> str:
+        text, by = self.inputs
+        order = f"{by}{' DESC' if self.descending else ''} NULLS {'FIRST' if self.nulls_first else 'LAST'}"
+        return f"string_agg({text}, {self.separator!r}) WITHIN GROUP (ORDER BY {order})"
+
+    def bind(self, types: Sequence[pa.DataType]) -> BoundSortedStringAgg:
+        text, by = self.argument_types(types)
+        require(repr(self), self.inputs[0], text, ("text",), f"cast it, for instance cast({self.inputs[0]} as string)")
+        require(repr(self), self.inputs[1], by, ORDERED, "order by something that has an order")
+        return BoundSortedStringAgg(by, self.separator, self.descending, self.nulls_first)
+
+
+class BoundSortedStringAgg(RowLists):
+    laws = _BY_ROW
+    out_type = pa.string()
+
+    def __init__(self, by: pa.DataType, separator: str, descending: bool, nulls_first: bool) -> None:
+        self.fields = (
+            Field("text", pa.string(), ragged=True),
+            Field("by", kept_as(by), ragged=True),
+            Field("there", pa.bool_(), ragged=True),
+            Field("time", pa.int64(), ragged=True),
+            Field("seq", pa.int64(), ragged=True, arrival=True),
+        )
+        self.separator = separator
+        self.descending = descending
+        self.nulls_first = nulls_first
+
+    def lift(self, rows: Inputs, offsets: Array) -> Cells:
+        text, by = rows.columns
+        there = np.ones(len(by), bool) if by.valid is None else by.valid
+        fields = (text.values, normal(by.values), there, rows.times, rows.seq)
+        if text.valid is not None:
+            index, offsets = compress(text.valid, offsets)
+            fields = tuple(f[index] for f in fields)
+        return Cells(tuple(Ragged(offsets, f) for f in fields))
+
+    def lower(self, cells: Cells) -> pa.Array:
+        bounds = cells.fields[0].offsets
+        text, by, there, time, seq = (f.values[bounds[0] : bounds[-1]] for f in cells.fields)
+        bounds = bounds - bounds[0]
+        places = np.zeros(len(text), np.int64)
+        places[there] = np.unique(by[there], return_inverse=True)[1]
+        if self.descending:
+            places = -places
+        order = np.lexsort((seq, time, places, there if self.nulls_first else ~there, segment_ids(bounds)))
+        joined = np.empty(len(bounds) - 1, object)
+        for i, (start, stop) in enumerate(pairwise(bounds.tolist())):
+            joined[i] = self.separator.join(text[order[start:stop]])
+        return arrow_from_values(joined, bounds[1:] > bounds[:-1], self.out_type)

@@ -8,19 +8,29 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from panes.aggregates.base import Array, BoundAggregate, Cells, Field, Inputs, Laws
+from panes.aggregates.base import Array, BoundAggregate, Cells, Field, Inputs, Laws, Spec, blank
 from panes.aggregates.columns import arrow_from_values
 from panes.aggregates.extremes import BoundExtreme
-from panes.aggregates.ordering import greatest, least, less, same
-from panes.aggregates.segments import SMALL, compress, positions_of, segment_ids, segment_reduce
-from panes.aggregates.spec import IDEMPOTENT, Spec
-from panes.aggregates.types import ORDERED, kept_as, plain, require, storage_of
+from panes.aggregates.segments import (
+    SMALL,
+    compress,
+    greatest,
+    least,
+    less,
+    positions_of,
+    same,
+    segment_ids,
+    segment_reduce,
+)
+from panes.aggregates.types import ORDERED, kept_as, require, storage_of
+
+_OF_ONE_ROW = Laws(idempotent=True, by_arrival=True)
 
 
 @dataclass(frozen=True, repr=False)
@@ -28,11 +38,12 @@ class First(Spec):
     """The value of the earliest row that has one."""
 
     name: ClassVar[str] = "first"
-    promises: ClassVar[Laws] = IDEMPOTENT
+    promises: ClassVar[Laws] = _OF_ONE_ROW
+    last: ClassVar[bool] = False
 
     def bind(self, types: Sequence[pa.DataType]) -> BoundEnd:
         (type,) = self.argument_types(types)
-        return BoundEnd(plain(type), last=False)
+        return BoundEnd(type, last=self.last)
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,15 +54,11 @@ class AnyValue(First):
 
 
 @dataclass(frozen=True, repr=False)
-class Last(Spec):
+class Last(First):
     """The value of the latest row that has one."""
 
     name: ClassVar[str] = "last"
-    promises: ClassVar[Laws] = IDEMPOTENT
-
-    def bind(self, types: Sequence[pa.DataType]) -> BoundEnd:
-        (type,) = self.argument_types(types)
-        return BoundEnd(plain(type), last=True)
+    last: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,13 +66,13 @@ class ArgMin(Spec):
     """The first argument in the row where the second is smallest."""
 
     name: ClassVar[str] = "arg_min"
-    promises: ClassVar[Laws] = IDEMPOTENT
+    promises: ClassVar[Laws] = _OF_ONE_ROW
     largest: ClassVar[bool] = False
 
     def bind(self, types: Sequence[pa.DataType]) -> BoundArg:
         value, by = self.argument_types(types)
         require(repr(self), self.inputs[1], by, ORDERED, "order by something that has an order")
-        return BoundArg(plain(value), plain(by), largest=self.largest)
+        return BoundArg(value, by, largest=self.largest)
 
 
 @dataclass(frozen=True, repr=False)
@@ -81,24 +88,25 @@ class M4(Spec):
     """Min, max, first and last in one: what a line chart needs of a pixel column."""
 
     name: ClassVar[str] = "m4"
-    promises: ClassVar[Laws] = IDEMPOTENT
+    promises: ClassVar[Laws] = _OF_ONE_ROW
+    takes: ClassVar[tuple[str, ...] | None] = ORDERED
+    advice: ClassVar[str] = "draw something that has an order"
 
     def bind(self, types: Sequence[pa.DataType]) -> BoundM4:
         (type,) = self.argument_types(types)
-        require(repr(self), self.inputs[0], type, ORDERED, "draw something that has an order")
-        return BoundM4(plain(type))
+        return BoundM4(type)
 
 
 class Chosen(BoundAggregate):
     """A partial is the fields of one row. `keys` says which fields decide, and in which direction."""
 
-    laws = Laws()
+    laws = _OF_ONE_ROW
 
     def __init__(self, fields: tuple[Field, ...], keys: tuple[tuple[int, bool], ...], out_type: pa.DataType) -> None:
         self.fields = (
             *fields,
             Field("time", pa.int64()),
-            Field("seq", pa.int64()),
+            Field("seq", pa.int64(), arrival=True),
             Field("some", pa.bool_()),
         )
         self.dtypes = tuple(storage_of(f.type) for f in self.fields)
@@ -144,9 +152,6 @@ class Chosen(BoundAggregate):
         take = other & (~held | better)
         return Cells(tuple(np.where(take, y, x) for x, y in zip(a.fields, b.fields, strict=True)))
 
-    def empty(self, n: int) -> Cells:
-        return Cells(tuple(_blank(n, d) for d in self.dtypes))
-
     def _rows(self, fields: Sequence[Any], winner: Array, found: Array) -> Cells:
         """Cells made of the winning rows; the last field becomes `found`."""
         whole = bool(found.all())
@@ -155,7 +160,7 @@ class Chosen(BoundAggregate):
             if whole:
                 out.append(source[winner])
                 continue
-            field = _blank(len(found), dtype)
+            field = blank(len(found), dtype)
             field[found] = source[winner[found]]
             out.append(field)
         return Cells((*out, found))
@@ -215,7 +220,7 @@ class BoundArg(Chosen):
 class BoundM4(BoundAggregate):
     """Four aggregates side by side; their fields are one after the other."""
 
-    laws = Laws()
+    laws = _OF_ONE_ROW
 
     def __init__(self, type: pa.DataType) -> None:
         self.parts: dict[str, BoundAggregate] = {
@@ -224,7 +229,9 @@ class BoundM4(BoundAggregate):
             "first": BoundEnd(type, last=False),
             "last": BoundEnd(type, last=True),
         }
-        self.fields = tuple(Field(f"{name}_{f.name}", f.type) for name, part in self.parts.items() for f in part.fields)
+        self.fields = tuple(
+            replace(field, name=f"{name}_{field.name}") for name, part in self.parts.items() for field in part.fields
+        )
         self.out_type = pa.struct([(name, part.out_type) for name, part in self.parts.items()])
         self.dense = all(part.dense for part in self.parts.values())
 
@@ -284,10 +291,6 @@ def choose(keys: Sequence[tuple[Array, bool]], present: Array | None, offsets: A
 
 def _in_order(rows: Inputs) -> bool:
     return bool(np.all(rows.times[1:] >= rows.times[:-1]) and np.all(rows.seq[1:] >= rows.seq[:-1]))
-
-
-def _blank(n: int, dtype: np.dtype) -> Array:
-    return np.full(n, None, object) if dtype.kind == "O" else np.zeros(n, dtype)
 
 
 def _joined(parts: Any) -> Cells:

@@ -7,24 +7,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from panes.aggregates.base import Array, BoundAggregate, Cells, Column, Field, Inputs, Laws
-from panes.aggregates.basic import BoundCount
-from panes.aggregates.centred import complete_rows, held_cells, mean_near, sums
+from panes.aggregates.base import (
+    INVERTIBLE,
+    Array,
+    BoundAggregate,
+    Cells,
+    Column,
+    Field,
+    Inputs,
+    Laws,
+    Spec,
+)
 from panes.aggregates.columns import arrow_from_values
-from panes.aggregates.fieldwise import count_part
-from panes.aggregates.segments import rows_by_group, segment_ids, segment_reduce
-from panes.aggregates.spec import Spec
-from panes.aggregates.totals import INVERTIBLE, FloatTotal, as_float, float_sum_part
-from panes.aggregates.types import NUMERIC, require
+from panes.aggregates.fieldwise import count_field
+from panes.aggregates.moments import complete_rows, held_cells, mean_near, sums
+from panes.aggregates.segments import segment_ids, segment_reduce
+from panes.aggregates.totals import BoundCount, FloatTotal, as_float, float_sum_field
+from panes.aggregates.types import NUMERIC
 
 
 @dataclass(frozen=True, repr=False)
 class OfPairs(Spec):
     """An aggregate of y and x, in this order as in SQL, over the rows that have both."""
+
+    takes: ClassVar[tuple[str, ...] | None] = NUMERIC
 
     #: which of `RESULTS` it is; a name of its own, so that each is a value like others
     function: str
@@ -42,12 +53,10 @@ class OfPairs(Spec):
 
     def bind(self, types: Sequence[pa.DataType]) -> BoundAggregate:
         self.argument_types(types)
-        for text, type in zip(self.inputs, types, strict=True):
-            require(repr(self), text, type, NUMERIC, "cast it to a number")
         if self.function == "regr_count":
-            return BoundPairCount((count_part(),), INVERTIBLE, pa.int64())
+            return BoundPairCount((count_field(),), INVERTIBLE, pa.int64())
         if self.function in _MEANS:
-            parts = (float_sum_part(), count_part())
+            parts = (float_sum_field(), count_field())
             return BoundPairMean(parts, Laws(), pa.float64(), mean=True, of=_MEANS[self.function])
         return BoundPairs(self.function)
 
@@ -73,9 +82,6 @@ class BoundPairs(BoundAggregate):
             dy, dx = y - my[segments], x - mx[segments]
             return _around(np.diff(offsets), my, mx, *sums([dy, dx, dy * dy, dx * dx, dx * dy], offsets))
 
-    def lift_groups(self, rows: Inputs, groups: Array, n: int) -> Cells:
-        return self.lift(*rows_by_group(rows, groups, n))
-
     def fold(self, cells: Cells, offsets: Array) -> Cells:
         (n, y, x, *products), offsets = held_cells(cells, offsets)
         segments = segment_ids(offsets)
@@ -94,9 +100,6 @@ class BoundPairs(BoundAggregate):
             left = _moved(n, np.where(n > 0, y - my, 0.0), np.where(n > 0, x - mx, 0.0), *p)
             right = _moved(m, np.where(m > 0, v - my, 0.0), np.where(m > 0, u - mx, 0.0), *q)
             return Cells((n + m, my, mx, *(i + j for i, j in zip(left[2:], right[2:], strict=True))))
-
-    def empty(self, n: int) -> Cells:
-        return Cells((np.zeros(n, np.int64), *(np.zeros(n) for _ in range(5))))
 
     def lower(self, cells: Cells) -> pa.Array:
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):

@@ -1,7 +1,13 @@
-"""Whole rows of a window, in event order: what relations and joins are computed from.
+"""Partials that hold rows: lists of equal length, of each argument one of values and one of which are there.
 
-Internal: users get the rows of a window through `relation(...)`. A result is a list of structs whose fields are
-c0, c1, ... in the order of the arguments; unlike in collect_list, nulls are kept.
+`EventOrder` lets aggregates that depend on the order of rows take them in any order: a partial keeps when rows
+happened, when they came, and the arguments. They are put into event order (time, then arrival) when a result is asked
+for, and only then does the aggregate see them. So windows on time take rows however far behind others they come,
+whatever they compute.
+
+`CollectRows` gives the rows of a window themselves, which relations and joins are computed from. It is internal: users
+get them through `relation(...)`. A result is a list of structs whose fields are c0, c1, ... in the order of the
+arguments; unlike in collect_list, nulls are kept.
 """
 
 from __future__ import annotations
@@ -13,12 +19,112 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from panes.aggregates.base import Array, Cells, Inputs, Laws
+from panes.aggregates.base import Array, BoundAggregate, Cells, Column, Field, Inputs, Laws, Ragged, Spec
 from panes.aggregates.columns import arrow_from_values
-from panes.aggregates.row_lists import RowLists, argument_fields, argument_lists
-from panes.aggregates.spec import Spec
-from panes.aggregates.types import plain
+from panes.aggregates.segments import segment_ids
+from panes.aggregates.types import kept_as, plain
 from panes.errors import DataError, QueryError
+
+
+class RowLists(BoundAggregate):
+    """What aggregates whose partials are lists of rows share: to put partials together is to put lists end to end."""
+
+    def fold(self, cells: Cells, offsets: Array) -> Cells:
+        return Cells(tuple(Ragged(lists.offsets[offsets], lists.values) for lists in cells.fields))
+
+
+def argument_fields(types: Sequence[pa.DataType]) -> tuple[Field, ...]:
+    """The lists of arguments of these types."""
+    return tuple(
+        field
+        for i, type in enumerate(types)
+        for field in (Field(f"c{i}", kept_as(type), ragged=True), Field(f"v{i}", pa.bool_(), ragged=True))
+    )
+
+
+def argument_lists(rows: Inputs, offsets: Array) -> list[Ragged]:
+    """The arguments of rows, a list per segment."""
+    every = np.ones(rows.rows if any(c.valid is None for c in rows.columns) else 0, bool)
+    return [
+        Ragged(offsets, data)
+        for column in rows.columns
+        for data in (column.values, every if column.valid is None else column.valid)
+    ]
+
+
+def in_any_order(bound: BoundAggregate, types: tuple[pa.DataType, ...]) -> BoundAggregate:
+    """The same aggregate over rows that may come in any order; `types` are those of its arguments."""
+    return bound if bound.laws.commutative else EventOrder(bound, types)
+
+
+class EventOrder(RowLists):
+    """A partial has lists of equal length: times, arrival numbers, and of each argument values and which are there."""
+
+    laws = Laws(holistic=True, by_arrival=True)
+
+    def __init__(self, inner: BoundAggregate, types: tuple[pa.DataType, ...]) -> None:
+        self.inner = inner
+        self.types = tuple(plain(t) for t in types)
+        self.out_type = inner.out_type
+        self.may_fail = inner.may_fail
+        self.label = inner.label
+        came = Field("time", pa.int64(), ragged=True), Field("seq", pa.int64(), ragged=True, arrival=True)
+        self.fields = (*came, *argument_fields(self.types))
+
+    def lift(self, rows: Inputs, offsets: Array) -> Cells:
+        came = Ragged(offsets, rows.times), Ragged(offsets, rows.seq)
+        return Cells((*came, *argument_lists(rows, offsets)))
+
+    def lower(self, cells: Cells) -> pa.Array:
+        return self.inner.lower(self.inner.lift(*self._rows(cells)))
+
+    def lower_ranges(self, cells: Cells, index: Array | None, offsets: Array) -> pa.Array:
+        if index is None:
+            return self.lower(self.fold(cells, offsets))
+        # windows that overlap share slices: each slice is lifted once, if its rows lie apart from those of others
+        used, place = np.unique(index, return_inverse=True)
+        rows, bounds = self._rows(cells.take(used))
+        if not _apart(rows, bounds, place, offsets):
+            return self.lower(self.fold(cells.take(index), offsets))
+        return self.inner.lower_ranges(self.inner.lift(rows, bounds), place, offsets)
+
+    def _rows(self, cells: Cells) -> tuple[Inputs, Array]:
+        """The rows of all cells, each cell's in event order, and where each cell begins and ends."""
+        bounds = cells.fields[0].offsets
+        within = slice(bounds[0], bounds[-1])
+        times, seq, *arguments = (lists.values[within] for lists in cells.fields)
+        bounds = bounds - bounds[0]
+        order = _event_order(times, seq, bounds)
+        if order is not None:
+            times, seq, arguments = times[order], seq[order], [a[order] for a in arguments]
+        columns = tuple(
+            Column(values, None if there.all() else there, type)
+            for values, there, type in zip(arguments[::2], arguments[1::2], self.types)
+        )
+        return Inputs(columns, times, seq, len(times)), bounds
+
+
+def _apart(rows: Inputs, bounds: Array, place: Array, offsets: Array) -> bool:
+    """Whether the cells of each range, cells[place[offsets[i]:offsets[i + 1]]], follow each other in event time."""
+    first, last = bounds[:-1][place], bounds[1:][place] - 1
+    if len(place) < 2 or (last < first).any():  # there are cells without rows
+        return len(place) < 2
+    pairs = np.ones(len(place) - 1, bool)
+    pairs[offsets[1:-1][(offsets[1:-1] > 0) & (offsets[1:-1] < len(place))] - 1] = False  # of different ranges
+    return bool((rows.times[last[:-1]] < rows.times[first[1:]])[pairs].all())
+
+
+def _event_order(times: Array, seq: Array, offsets: Array) -> Array | None:
+    """Rows by segment, time and arrival; None if that is how they are."""
+    if len(times) < 2:
+        return None
+    segment = segment_ids(offsets)
+    before, after = slice(None, -1), slice(1, None)
+    later = (times[after] > times[before]) | ((times[after] == times[before]) & (seq[after] > seq[before]))
+    if (later | (segment[after] != segment[before])).all():
+        return None
+    return np.lexsort((seq, times, segment))
+
 
 _MOST_ROWS = 2**31 - 1
 
@@ -33,7 +139,7 @@ class CollectRows(Spec):
     def bind(self, types: Sequence[pa.DataType]) -> BoundCollectRows:
         if not types:
             raise QueryError("collect_rows needs at least one column")
-        return BoundCollectRows([plain(t) for t in self.argument_types(types)])
+        return BoundCollectRows(self.argument_types(types))
 
 
 class BoundCollectRows(RowLists):

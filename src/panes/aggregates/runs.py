@@ -1,27 +1,47 @@
-"""Sorted runs with repetitions counted: the partial of holistic aggregates (SPEC S-35).
+"""Sorted runs with repetitions counted: the partial of mode, distinct values, quantiles and histograms.
 
 A run lists distinct values in order, and for each how many values of the run are up to and including it.
-These cumulative counts let a rank be found by binary search, in one run or across many.
+These cumulative counts let a rank be found by binary search, in one run or across many. A query with several
+aggregates of this kind on one column sorts alike.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
+import pyarrow as pa
 
-from panes.aggregates.base import Array, Cells, Column, Ragged
-from panes.aggregates.ordering import normal, same
+from panes.aggregates.base import (
+    HOLISTIC,
+    Array,
+    BoundAggregate,
+    Cells,
+    Column,
+    Field,
+    Inputs,
+    Laws,
+    Ragged,
+    Spec,
+    present_values,
+)
+from panes.aggregates.columns import arrow_from_values
+from panes.aggregates.order import choose
 from panes.aggregates.segments import (
     SMALL,
-    compress,
+    normal,
     offsets_of,
     positions_of,
+    same,
     segment_ids,
     segment_reduce,
     sort_by_group,
 )
+from panes.aggregates.types import ORDERED, kept_as, storage_of
+from panes.state.checked import MANY, demand
 
 
 @dataclass(frozen=True)
@@ -80,15 +100,9 @@ class Runs:
 
 def runs_of_rows(column: Column, offsets: Array) -> Runs:
     """Sort each segment of a column and count repetitions; nulls are left out."""
-    values = column.values
-    if column.valid is not None:
-        index, offsets = compress(column.valid, offsets)
-        values = values[index]
-    else:
-        values = values[offsets[0] : offsets[-1]]
-        offsets = offsets - offsets[0]
-        if values.dtype.kind != "f":
-            values = values.copy()
+    values, offsets = present_values(column, offsets)
+    if column.valid is None and values.dtype.kind != "f":  # those that are sorted in place are ours
+        values = values.copy()
     ordered = _sorted_segments(normal(values), offsets)
     return _encoded(ordered, None, offsets)
 
@@ -99,9 +113,9 @@ def merged(runs: Runs, offsets: Array) -> Runs:
     if np.all(np.diff(offsets) == 1):
         return runs if len(offsets) == len(runs.offsets) else runs.take(np.arange(offsets[0], offsets[-1]))
     if bounds[-1] - bounds[0] >= SMALL and runs.values.dtype.kind != "O":
-        from panes.aggregates import run_kernels
+        from panes.aggregates import kernels
 
-        out = run_kernels.merge_runs(runs.values, runs.upto, runs.offsets, offsets)
+        out = kernels.merge_runs(runs.values, runs.upto, runs.offsets, offsets)
         return Runs(*out)
     first, stop = bounds[0], bounds[-1]
     values, counts = runs.values[first:stop], runs.counts()[first - runs.offsets[0] :][: stop - first]
@@ -120,7 +134,8 @@ def _sorted_segments(values: Array, offsets: Array) -> Array:
         return values
     order = np.argsort(values)
     by_segment, _ = sort_by_group(segment_ids(offsets)[order], n)
-    return values[order[by_segment]]
+    ordered: Array = values[order[by_segment]]
+    return ordered
 
 
 def _argsort_segments(values: Array, offsets: Array) -> Array:
@@ -163,3 +178,107 @@ def _repeats(values: Array, ends: Array) -> Array:
     if values.dtype.kind == "f" and np.isnan(values[ends]).any():
         return same(after, before)
     return np.asarray(after == before, bool)
+
+
+_OF_DISTINCT = Laws(holistic=True, idempotent=True)
+
+
+@dataclass(frozen=True, repr=False)
+class Holistic(Spec):
+    promises: ClassVar[Laws] = HOLISTIC
+    takes: ClassVar[tuple[str, ...] | None] = ORDERED
+    advice: ClassVar[str] = "use something that has an order"
+
+
+@dataclass(frozen=True, repr=False)
+class Mode(Holistic):
+    """The most frequent value, the smallest of those."""
+
+    name: ClassVar[str] = "mode"
+
+    def bind(self, types: Sequence[pa.DataType]) -> BoundMode:
+        return BoundMode(*self.argument_types(types))
+
+
+@dataclass(frozen=True, repr=False)
+class CountDistinct(Holistic):
+    """How many different values there are, exactly."""
+
+    name: ClassVar[str] = "count_distinct"
+    promises: ClassVar[Laws] = _OF_DISTINCT
+
+    def bind(self, types: Sequence[pa.DataType]) -> BoundCountDistinct:
+        return BoundCountDistinct(*self.argument_types(types))
+
+
+@dataclass(frozen=True, repr=False)
+class CollectSet(Holistic):
+    """All different values, in order."""
+
+    name: ClassVar[str] = "collect_set"
+    promises: ClassVar[Laws] = _OF_DISTINCT
+
+    def bind(self, types: Sequence[pa.DataType]) -> BoundCollectSet:
+        return BoundCollectSet(*self.argument_types(types))
+
+
+class BoundRuns(BoundAggregate):
+    """Lift to sorted runs, fold by merging them."""
+
+    laws = HOLISTIC
+
+    def __init__(self, type: pa.DataType, out_type: pa.DataType) -> None:
+        self.type = type
+        self.dtype = storage_of(type)
+        self.fields = (Field("values", kept_as(type), ragged=True), Field("upto", pa.int64(), ragged=True))
+        self.out_type = out_type
+
+    def check(self, cells: Cells) -> None:
+        super().check(cells)
+        runs = Runs.of(cells)
+        demand(runs.values.dtype.kind != "O" or None not in runs.values.tolist(), "null occurs, which never counts")
+        demand(bool((runs.counts() > 0).all()), "a value occurs less than once")
+        demand(bool((runs.totals() < MANY).all()), "values occur more often than can be")
+
+    def lift(self, rows: Inputs, offsets: Array) -> Cells:
+        return runs_of_rows(rows.columns[0], offsets).cells()
+
+    def fold(self, cells: Cells, offsets: Array) -> Cells:
+        return merged(Runs.of(cells), offsets).cells()
+
+
+class BoundMode(BoundRuns):
+    def __init__(self, type: pa.DataType) -> None:
+        super().__init__(type, type)
+
+    def lower(self, cells: Cells) -> pa.Array:
+        runs = Runs.of(cells)
+        counts = np.zeros(len(runs.values), np.int64)
+        counts[runs.offsets[0] : runs.offsets[-1]] = runs.counts()
+        # Values are in order within a run, so the first of the most frequent is the smallest.
+        winner, found = choose([(counts, True)], None, runs.offsets)
+        values = runs.values[winner] if len(runs.values) else np.zeros(len(runs), self.dtype)
+        return arrow_from_values(values, found, self.type)
+
+
+class BoundCountDistinct(BoundRuns):
+    laws = _OF_DISTINCT
+
+    def __init__(self, type: pa.DataType) -> None:
+        super().__init__(type, pa.int64())
+
+    def lower(self, cells: Cells) -> pa.Array:
+        return pa.array(np.diff(Runs.of(cells).offsets))
+
+
+class BoundCollectSet(BoundRuns):
+    laws = _OF_DISTINCT
+
+    def __init__(self, type: pa.DataType) -> None:
+        super().__init__(type, pa.list_(type))
+
+    def lower(self, cells: Cells) -> pa.Array:
+        runs = Runs.of(cells)
+        first, stop = runs.offsets[0], runs.offsets[-1]
+        values = arrow_from_values(runs.values[first:stop], None, self.type)
+        return pa.ListArray.from_arrays(pa.array(runs.offsets - first, pa.int32()), values)

@@ -1,7 +1,11 @@
-"""Reductions and sorts over segments: segment i is rows offsets[i]:offsets[i + 1], possibly empty.
+"""Reductions and sorts over segments, and the order of values.
 
-All of it is NumPy at memory speed for segments in order; only sorting rows by group goes through a
-compiled loop, and only for inputs large enough to be worth the import of Numba.
+Segment i is rows offsets[i]:offsets[i + 1], possibly empty. All of it is NumPy at memory speed for segments in order;
+only sorting rows by group and reducing many short segments go through compiled loops, and only for inputs large enough
+to be worth the import of Numba.
+
+Values are ordered as in Spark SQL: NaN is larger than any number and equal to itself. `least`, `greatest` and the like
+pick NumPy functions that give this order natively, so that no value is ever converted.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from panes.aggregates.base import Array, Inputs
+Array = np.ndarray
 
 #: Functions with a compiled loop for segments of less than so many values on average.
 _COMPILED = (np.maximum, np.fmin)
@@ -81,7 +85,8 @@ def positions_of(flags: Array, offsets: Array) -> Array:
     """The offsets of the same segments once only the flagged rows are kept."""
     before = np.zeros(len(flags) + 1, np.int64)
     np.cumsum(flags, out=before[1:])
-    return before[offsets]
+    kept: Array = before[offsets]
+    return kept
 
 
 def compress(flags: Array, offsets: Array) -> tuple[Array, Array]:
@@ -113,12 +118,44 @@ def sort_by_group(groups: Array, n: int) -> tuple[Array, Array]:
     return kernels.counting_sort(groups, n)
 
 
-def rows_by_group(rows: Inputs, groups: Array, n: int) -> tuple[Inputs, Array]:
-    """Argument columns sorted by group, and the offsets of the groups.
+def least(dtype: np.dtype) -> tuple[np.ufunc, Any]:
+    """The reduction to the smallest value, and its identity (the largest value of the order)."""
+    if dtype.kind == "f":
+        return np.fmin, np.nan  # fmin passes over NaN unless there is nothing else
+    if dtype.kind == "b":
+        return np.logical_and, True
+    if dtype.kind == "O":
+        return np.minimum, None
+    return np.minimum, np.iinfo(dtype).max
 
-    Times and arrival numbers are left out: this is for aggregates that don't look at them, and moving them
-    would cost as much as a column each.
-    """
-    order, offsets = sort_by_group(groups, n)
-    nothing = np.empty(0, np.int64)
-    return Inputs(tuple(c.take(order) for c in rows.columns), nothing, nothing, len(order)), offsets
+
+def greatest(dtype: np.dtype) -> tuple[np.ufunc, Any]:
+    """The reduction to the largest value, and its identity (the smallest value of the order)."""
+    if dtype.kind == "f":
+        return np.maximum, -np.inf
+    if dtype.kind == "b":
+        return np.logical_or, False
+    if dtype.kind == "O":
+        return np.maximum, None
+    return np.maximum, np.iinfo(dtype).min
+
+
+def same(a: Array, b: Array) -> Array:
+    """Elementwise equality, NaN equal to NaN."""
+    equal = np.asarray(a == b, bool)
+    if a.dtype.kind == "f":
+        equal |= np.isnan(a) & np.isnan(b)
+    return equal
+
+
+def less(a: Array, b: Array) -> Array:
+    """Elementwise a < b, NaN last."""
+    below = np.asarray(a < b, bool)
+    if a.dtype.kind == "f":
+        below |= np.isnan(b) & ~np.isnan(a)
+    return below
+
+
+def normal(values: Array) -> Array:
+    """The same values with -0.0 written as 0.0, so that equal values have equal bits."""
+    return values + values.dtype.type(0) if values.dtype.kind == "f" else values

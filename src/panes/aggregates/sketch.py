@@ -17,11 +17,20 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from panes.aggregates.base import Array, BoundAggregate, Cells, Field, Inputs, Laws, Ragged
-from panes.aggregates.ordering import normal
-from panes.aggregates.segments import compress, positions_of, rows_by_group, segment_ids
-from panes.aggregates.spec import IDEMPOTENT, Spec
-from panes.aggregates.types import ORDERED, require
+from panes.aggregates.base import (
+    IDEMPOTENT,
+    Array,
+    BoundAggregate,
+    Cells,
+    Field,
+    Inputs,
+    Laws,
+    Ragged,
+    Spec,
+    present_values,
+)
+from panes.aggregates.segments import normal, positions_of, segment_ids
+from panes.aggregates.types import ORDERED
 from panes.errors import QueryError
 from panes.state.checked import demand
 
@@ -32,6 +41,8 @@ class ApproxCountDistinct(Spec):
 
     name: ClassVar[str] = "approx_count_distinct"
     promises: ClassVar[Laws] = IDEMPOTENT
+    takes: ClassVar[tuple[str, ...] | None] = ORDERED
+    advice: ClassVar[str] = "count something that can be compared"
 
     relative_error: float = 0.02
 
@@ -44,13 +55,12 @@ class ApproxCountDistinct(Spec):
             )
 
     def bind(self, types: Sequence[pa.DataType]) -> BoundApproxCountDistinct:
-        (type,) = self.argument_types(types)
-        require(repr(self), self.inputs[0], type, ORDERED, "count something that can be compared")
+        self.argument_types(types)
         return BoundApproxCountDistinct(math.ceil(2 * math.log2(1.04 / self.relative_error)))
 
 
 class BoundApproxCountDistinct(BoundAggregate):
-    laws = Laws()
+    laws = IDEMPOTENT
     fields = (Field("registers", pa.uint32(), ragged=True),)
     out_type = pa.int64()
 
@@ -60,23 +70,13 @@ class BoundApproxCountDistinct(BoundAggregate):
         self.depth = min(64 - bits, 52)
 
     def lift(self, rows: Inputs, offsets: Array) -> Cells:
-        (column,) = rows.columns
-        values = column.values
-        if column.valid is not None:
-            index, offsets = compress(column.valid, offsets)
-            values = values[index]
-        else:
-            values = values[offsets[0] : offsets[-1]]
-            offsets = offsets - offsets[0]
+        values, offsets = present_values(rows.columns[0], offsets)
         hashes = hash_values(values)
         register = (hashes >> np.uint64(64 - self.bits)).astype(np.int64)
         level = _leading_zeros(hashes << np.uint64(self.bits), self.depth) + 1
         if len(offsets) << self.bits < 4 * len(values):
             return self._table(register, level, offsets)
         return self._highest((register << 8 | level).astype(np.uint32), offsets)
-
-    def lift_groups(self, rows: Inputs, groups: Array, n: int) -> Cells:
-        return self.lift(*rows_by_group(rows, groups, n))
 
     def fold(self, cells: Cells, offsets: Array) -> Cells:
         (lists,) = cells.fields
@@ -99,9 +99,6 @@ class BoundApproxCountDistinct(BoundAggregate):
         last = np.ones(len(keyed), bool)
         last[:-1] = (keyed[1:] >> np.uint64(8)) != (keyed[:-1] >> np.uint64(8))
         return Cells((Ragged(positions_of(last, offsets), keyed[last].astype(np.uint32)),))
-
-    def empty(self, n: int) -> Cells:
-        return Cells((Ragged(np.zeros(n + 1, np.int64), np.empty(0, np.uint32)),))
 
     def check(self, cells: Cells) -> None:
         super().check(cells)
@@ -189,4 +186,5 @@ def _mix(bits: Array) -> Array:
 def _leading_zeros(x: Array, most: int) -> Array:
     """Leading zero bits of 64-bit numbers, at most `most` (up to 52), read off the exponent of a float."""
     exponent = ((x >> np.uint64(11)).astype(np.float64).view(np.int64) >> 52) - 1023
-    return np.minimum(52 - exponent, most)
+    zeros: Array = np.minimum(52 - exponent, most)
+    return zeros

@@ -1,113 +1,60 @@
-"""The constructors of aggregates that users of Spark SQL know, beyond those of `functions.py`.
+"""The constructors of aggregates of distributions: moments, pairs of values, distinct values, quantiles, histograms.
 
-Names, arguments and results are Spark's.
+Where Spark SQL has them, names, arguments and results are Spark's. `built_in` says what SQL calls each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
-from panes.aggregates.basic import TryAvg, TrySum
-from panes.aggregates.flags import BitAnd, BitOr, BitXor, BoolAnd, BoolOr, CountIf
-from panes.aggregates.histogram import HistogramNumeric
-from panes.aggregates.holistic import CollectSet
-from panes.aggregates.order import AnyValue
+from panes.aggregates.moments import Kurtosis, Skewness, StdDev, Variance
 from panes.aggregates.pairs import OfPairs
-from panes.aggregates.quantiles import Quantile, Quantiles
-from panes.aggregates.shape import Kurtosis, Skewness
+from panes.aggregates.quantiles import LINEAR, HistogramNumeric, Median, Quantile, Quantiles
+from panes.aggregates.registry import built_in
+from panes.aggregates.runs import CollectSet, CountDistinct, Mode
+from panes.aggregates.sketch import ApproxCountDistinct
 from panes.errors import QueryError
 
+__all__ = [
+    "approx_count_distinct", "collect_set", "corr", "count_distinct", "covar_pop", "covar_samp",
+    "histogram_numeric", "kurtosis", "median", "mode", "percentile_approx", "quantile", "quantiles", "regr",
+    "skewness", "stddev", "variance",
+]  # fmt: skip
 
-def any_value(expression: str) -> AnyValue:
-    """Any value that is not null; the earliest, so that the same rows always give the same.
-
-    >>> import panes as pn
-    >>> pn.testing.evaluate(pn.any_value("x"), [None, 3, 4])
-    3
-    """
-    return AnyValue((expression,))
-
-
-def try_sum(expression: str) -> TrySum:
-    """The sum, or null where it goes beyond 64 bits, or 38 digits of a decimal.
-
-    >>> import panes as pn
-    >>> pn.testing.evaluate(pn.try_sum("x"), [2**62, 2**62]) is None
-    True
-    """
-    return TrySum((expression,))
+#: What `regr` computes; in SQL, regr_slope and so on.
+_REGRESSION = ("slope", "intercept", "r2", "count", "avgx", "avgy", "sxx", "sxy", "syy")
 
 
-def try_avg(expression: str) -> TryAvg:
-    """The mean, or null where it goes beyond 38 digits of a decimal.
+@built_in(StdDev, "stddev", "std", "stddev_samp", native=True)
+def stddev(expression: str, *, population: bool = False) -> StdDev:
+    """Standard deviation, of a sample unless `population`; a sample of one value has none.
 
     >>> import panes as pn
-    >>> pn.testing.evaluate(pn.try_avg("x"), [1, 2])
-    1.5
+    >>> pn.testing.evaluate(pn.stddev("x", population=True), [1, 3])
+    1.0
     """
-    return TryAvg((expression,))
+    return StdDev((expression,), population)
 
 
-def bool_and(condition: str) -> BoolAnd:
-    """Whether all values are true.
+built_in(StdDev, "stddev_pop", native=True)(partial(stddev, population=True))
+
+
+@built_in(Variance, "variance", "var_samp", native=True)
+def variance(expression: str, *, population: bool = False) -> Variance:
+    """Variance, of a sample unless `population`; a sample of one value has none.
 
     >>> import panes as pn
-    >>> pn.testing.evaluate(pn.bool_and("x"), [True, None, True])
-    True
+    >>> pn.testing.evaluate(pn.variance("x"), [1, 3])
+    2.0
     """
-    return BoolAnd((condition,))
+    return Variance((expression,), population)
 
 
-def bool_or(condition: str) -> BoolOr:
-    """Whether any value is true.
-
-    >>> import panes as pn
-    >>> pn.testing.evaluate(pn.bool_or("x"), [False, None, False])
-    False
-    """
-    return BoolOr((condition,))
+built_in(Variance, "var_pop", native=True)(partial(variance, population=True))
 
 
-def count_if(condition: str) -> CountIf:
-    """How many values are true.
-
-    >>> import panes as pn
-    >>> pn.testing.evaluate(pn.count_if("x"), [True, False, None, True])
-    2
-    """
-    return CountIf((condition,))
-
-
-def bit_and(expression: str) -> BitAnd:
-    """The bits that are set in all integers.
-
-    >>> import panes as pn
-    >>> pn.testing.evaluate(pn.bit_and("x"), [6, 3])
-    2
-    """
-    return BitAnd((expression,))
-
-
-def bit_or(expression: str) -> BitOr:
-    """The bits that are set in any of the integers.
-
-    >>> import panes as pn
-    >>> pn.testing.evaluate(pn.bit_or("x"), [6, 3])
-    7
-    """
-    return BitOr((expression,))
-
-
-def bit_xor(expression: str) -> BitXor:
-    """The bits that are set in an odd number of the integers.
-
-    >>> import panes as pn
-    >>> pn.testing.evaluate(pn.bit_xor("x"), [6, 3])
-    5
-    """
-    return BitXor((expression,))
-
-
+@built_in(Skewness, "skewness")
 def skewness(expression: str) -> Skewness:
     """How lopsided values lie around their mean (0: not at all); null if all are equal.
 
@@ -118,6 +65,7 @@ def skewness(expression: str) -> Skewness:
     return Skewness((expression,))
 
 
+@built_in(Kurtosis, "kurtosis")
 def kurtosis(expression: str) -> Kurtosis:
     """How heavy the tails of values are (0: as those of a normal distribution); null if all are equal.
 
@@ -128,6 +76,7 @@ def kurtosis(expression: str) -> Kurtosis:
     return Kurtosis((expression,))
 
 
+@built_in(OfPairs, "corr", inputs=2)
 def corr(y: str, x: str) -> OfPairs:
     """Pearson's correlation, over the rows that have both; null if one is the same in all of them.
 
@@ -138,6 +87,7 @@ def corr(y: str, x: str) -> OfPairs:
     return OfPairs((y, x), "corr")
 
 
+@built_in(OfPairs, "covar_pop", inputs=2)
 def covar_pop(y: str, x: str) -> OfPairs:
     """Covariance of a population, over the rows that have both.
 
@@ -148,6 +98,7 @@ def covar_pop(y: str, x: str) -> OfPairs:
     return OfPairs((y, x), "covar_pop")
 
 
+@built_in(OfPairs, "covar_samp", inputs=2)
 def covar_samp(y: str, x: str) -> OfPairs:
     """Covariance of a sample, over the rows that have both; null for a single one.
 
@@ -166,12 +117,42 @@ def regr(function: str, y: str, x: str) -> OfPairs:
     >>> [pn.testing.evaluate(pn.regr(f, "y", "x"), [1, 3, 5], [0, 1, 2]) for f in ("slope", "intercept", "r2")]
     [2.0, 1.0, 1.0]
     """
-    known = ("slope", "intercept", "r2", "count", "avgx", "avgy", "sxx", "sxy", "syy")
-    if function not in known:
-        raise QueryError(f"regr: function = {function!r} is not known; there are {', '.join(map(repr, known))}")
+    if function not in _REGRESSION:
+        raise QueryError(f"regr: function = {function!r} is not known; there are {', '.join(map(repr, _REGRESSION))}")
     return OfPairs((y, x), f"regr_{function}")
 
 
+for _function in _REGRESSION:
+    built_in(OfPairs, f"regr_{_function}", inputs=2)(partial(regr, _function))
+
+
+@built_in(CountDistinct, "count_distinct", duckdb="count(DISTINCT {x})")
+def count_distinct(expression: str) -> CountDistinct:
+    """How many different values there are, exactly.
+
+    >>> import panes as pn
+    >>> pn.testing.evaluate(pn.count_distinct("x"), ["a", "b", "a"])
+    2
+    """
+    return CountDistinct((expression,))
+
+
+def approx_count_distinct(expression: str, *, relative_error: float = 0.02) -> ApproxCountDistinct:
+    """How many different values there are, within a relative standard error, in bounded memory.
+
+    >>> import panes as pn
+    >>> pn.testing.evaluate(pn.approx_count_distinct("x"), ["a", "b", "a"])
+    2
+    """
+    return ApproxCountDistinct((expression,), relative_error)
+
+
+@built_in(ApproxCountDistinct, "approx_count_distinct")
+def _approx_count_distinct(expression: str, relative_error: float = 0.02) -> ApproxCountDistinct:
+    return ApproxCountDistinct((expression,), relative_error)
+
+
+@built_in(CollectSet, "collect_set")
 def collect_set(expression: str) -> CollectSet:
     """All different values, in order; an empty list if there are none.
 
@@ -180,6 +161,71 @@ def collect_set(expression: str) -> CollectSet:
     [1, 3]
     """
     return CollectSet((expression,))
+
+
+@built_in(Mode, "mode", duckdb="mode({x} ORDER BY {x})")
+def mode(expression: str) -> Mode:
+    """The most frequent value, the smallest of those.
+
+    >>> import panes as pn
+    >>> pn.testing.evaluate(pn.mode("x"), [3, 1, 3, 1, 2])
+    1
+    """
+    return Mode((expression,))
+
+
+@built_in(Median, "median")
+def median(expression: str) -> Median:
+    """The value in the middle, or halfway between the two that are there, as in Spark and pandas: a double.
+
+    >>> import panes as pn
+    >>> pn.testing.evaluate(pn.median("x"), [1, 2, 4, 3])
+    2.5
+    """
+    return Median((expression,))
+
+
+def quantile(expression: str, p: float, *, method: str = "linear") -> Quantile:
+    """The value at the share p of the way from the smallest (p = 0) to the largest (p = 1).
+
+    Where that lies between two values, `method` says what to give: "linear" goes the right part of the way from
+    one to the other and gives a double, as `percentile` in Spark and `quantile` in pandas do; "lower", "higher" and
+    "nearest" give one of both, of their type. "disc" gives value number ceil(p * n), as `percentile_disc` does.
+
+    >>> import panes as pn
+    >>> [pn.testing.evaluate(pn.quantile("x", 0.9, method=m), [1, 2, 3, 4]) for m in ("linear", "lower")]
+    [3.7, 3]
+    """
+    return Quantile((expression,), p, method)
+
+
+def quantiles(expression: str, ps: Sequence[float], *, method: str = "linear") -> Quantiles:
+    """Several quantiles of the same values, as a list; `method` is that of `quantile`.
+
+    >>> import panes as pn
+    >>> pn.testing.evaluate(pn.quantiles("x", [0, 0.5, 1]), [3, 1, 2])
+    [1.0, 2.0, 3.0]
+    """
+    return Quantiles((expression,), tuple(ps), method)
+
+
+@built_in(Quantile, "quantile", "quantiles")
+def _quantile(
+    expression: str, p: float | list[float] | tuple[float, ...], method: str = LINEAR
+) -> Quantile | Quantiles:
+    if isinstance(p, (list, tuple)):
+        return quantiles(expression, p, method=method)
+    return quantile(expression, p, method=method)
+
+
+@built_in(Quantile, "percentile", "percentile_cont")
+def _percentile(expression: str, p: float | list[float]) -> Quantile | Quantiles:
+    return _quantile(expression, p)
+
+
+@built_in(Quantile, "percentile_disc")
+def _percentile_disc(expression: str, p: float | list[float]) -> Quantile | Quantiles:
+    return _quantile(expression, p, "disc")
 
 
 def percentile_approx(expression: str, p: float | Sequence[float], *, accuracy: int = 10_000) -> Quantile | Quantiles:
@@ -199,12 +245,18 @@ def percentile_approx(expression: str, p: float | Sequence[float], *, accuracy: 
     return Quantile((expression,), _outwards(p, accuracy), "disc")  # type: ignore[arg-type]
 
 
+@built_in(Quantile, "percentile_approx", "approx_percentile")
+def _percentile_approx(expression: str, p: float | list[float], accuracy: int = 10_000) -> Quantile | Quantiles:
+    return percentile_approx(expression, p, accuracy=accuracy)
+
+
 def _outwards(p: float, accuracy: int) -> float:
     if isinstance(p, bool) or not isinstance(p, (int, float)) or not 0 <= p <= 1:
         return p  # refused where other quantiles are
     return 0.0 if p <= 1 / accuracy else 1.0 if p >= 1 - 1 / accuracy else p
 
 
+@built_in(HistogramNumeric, "histogram_numeric")
 def histogram_numeric(expression: str, bins: int) -> HistogramNumeric:
     """A histogram of at most so many bins, each at the mean of its values: the nearest two were put together.
 

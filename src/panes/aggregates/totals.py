@@ -1,4 +1,4 @@
-"""Sums and averages: exact for integers and decimals, float64 for floats.
+"""Count, sum, average, product and geometric mean: exact for integers and decimals, float64 for floats.
 
 Integer sums are exact whatever the order of combination: 64-bit inputs are kept as two halves that can't
 overflow, so only a *result* beyond int64 is an error, never a partial. That makes them invertible even
@@ -7,44 +7,128 @@ by prefix sums. Float sums are not exactly invertible and say so.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal, localcontext
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from panes.aggregates.base import Array, Cells, Inputs, Laws
+from panes.aggregates.base import INVERTIBLE, Array, Cells, Column, Inputs, Laws, Spec
 from panes.aggregates.columns import arrow_from_values
-from panes.aggregates.fieldwise import Fieldwise, Part, count_part, masked, present_count, present_rows
-from panes.aggregates.segments import SMALL, compress, segment_reduce
-from panes.aggregates.types import kind_of
+from panes.aggregates.fieldwise import CombinedField, Fieldwise, count_field, masked, present_count, present_rows
+from panes.aggregates.segments import SMALL, compress, segment_count, segment_reduce
+from panes.aggregates.types import NUMERIC, kind_of
 from panes.errors import DataError
 
 _FLOAT = np.dtype(np.float64)
 _INT = np.dtype(np.int64)
 _LOW = (1 << 32) - 1
 _EXACT = Context(prec=100, rounding=ROUND_HALF_UP)
-INVERTIBLE = Laws(invertible=True)
+
+
+@dataclass(frozen=True, repr=False)
+class Count(Spec):
+    """Rows, or rows in which all arguments are there."""
+
+    name: ClassVar[str] = "count"
+    promises: ClassVar[Laws] = INVERTIBLE
+
+    def bind(self, types: Sequence[pa.DataType]) -> BoundCount:
+        self.argument_types(types)
+        return BoundCount((count_field(),), INVERTIBLE, pa.int64())
+
+
+@dataclass(frozen=True, repr=False)
+class Sum(Spec):
+    """Sum: int64 for integers, exact decimal for decimals, float64 for floats."""
+
+    name: ClassVar[str] = "sum"
+    takes: ClassVar[tuple[str, ...] | None] = NUMERIC
+    mean: ClassVar[bool] = False
+    #: null where the result goes beyond its type, instead of an error
+    tolerant: ClassVar[bool] = False
+
+    def advice_on(self, text: str, type: pa.DataType) -> str:
+        to = "int" if kind_of(type) == "boolean" and not self.mean else "double"
+        return f"cast it, for instance {self.name}(cast({text} as {to}))"
+
+    def bind(self, types: Sequence[pa.DataType]) -> Total:
+        (type,) = self.argument_types(types)
+        return total_of(self.inputs[0], type, mean=self.mean, tolerant=self.tolerant)
+
+
+@dataclass(frozen=True, repr=False)
+class Avg(Sum):
+    """Arithmetic mean: float64, or decimal with four more digits for decimals."""
+
+    name: ClassVar[str] = "avg"
+    mean: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, repr=False)
+class TrySum(Sum):
+    """The sum, or null where it goes beyond its type."""
+
+    name: ClassVar[str] = "try_sum"
+    tolerant: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, repr=False)
+class TryAvg(Avg):
+    """The mean, or null where it goes beyond its type."""
+
+    name: ClassVar[str] = "try_avg"
+    tolerant: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, repr=False)
+class Product(Spec):
+    """Product of values, in float64."""
+
+    name: ClassVar[str] = "product"
+    takes: ClassVar[tuple[str, ...] | None] = NUMERIC
+
+    def bind(self, types: Sequence[pa.DataType]) -> BoundProduct:
+        self.argument_types(types)
+        part = CombinedField("product", pa.float64(), _FLOAT, np.multiply, 1.0)
+        return BoundProduct((part, count_field()), Laws(), pa.float64(), mean=False)
+
+
+@dataclass(frozen=True, repr=False)
+class GeometricMean(Spec):
+    """exp of the mean of logarithms: 0 if any value is 0, NaN if any is negative."""
+
+    name: ClassVar[str] = "geometric_mean"
+    takes: ClassVar[tuple[str, ...] | None] = NUMERIC
+
+    def bind(self, types: Sequence[pa.DataType]) -> BoundGeometricMean:
+        self.argument_types(types)
+        return BoundGeometricMean((float_sum_field(), count_field()), Laws(), pa.float64(), mean=True)
 
 
 def total_of(argument: str, type: pa.DataType, *, mean: bool, tolerant: bool = False) -> Total:
     """The sum, or the mean, of an argument of this numeric type; `tolerant`: null where it goes beyond its type."""
     kind = kind_of(type)
     if kind == "float":
-        return FloatTotal((float_sum_part(), count_part()), Laws(), pa.float64(), mean)
+        return FloatTotal((float_sum_field(), count_field()), Laws(), pa.float64(), mean)
     if kind == "decimal":
         exact = pa.decimal128(38, type.scale)
         out = pa.decimal128(min(38, type.precision + 4), min(38, type.scale + 4)) if mean else exact
-        part = Part("sum", exact, np.dtype(object), np.add, Decimal(0))
-        return DecimalTotal((part, count_part()), INVERTIBLE, out, mean, tolerant)
+        part = CombinedField("sum", exact, np.dtype(object), np.add, Decimal(0))
+        return DecimalTotal((part, count_field()), INVERTIBLE, out, mean, tolerant)
     out = pa.float64() if mean else pa.int64()
     if type.bit_width < 64:
-        part = Part("sum", pa.int64(), _INT, np.add, 0)
-        return NarrowTotal((part, count_part()), INVERTIBLE, out, mean)
-    return WideTotal((count_part("high"), count_part("low"), count_part()), INVERTIBLE, out, mean, argument, tolerant)
+        part = CombinedField("sum", pa.int64(), _INT, np.add, 0)
+        return NarrowTotal((part, count_field()), INVERTIBLE, out, mean)
+    return WideTotal(
+        (count_field("high"), count_field("low"), count_field()), INVERTIBLE, out, mean, argument, tolerant
+    )
 
 
-def float_sum_part() -> Part:
-    return Part("sum", pa.float64(), _FLOAT, np.add, 0.0)
+def float_sum_field() -> CombinedField:
+    return CombinedField("sum", pa.float64(), _FLOAT, np.add, 0.0)
 
 
 def as_float(values: Array) -> Array:
@@ -55,7 +139,7 @@ def as_float(values: Array) -> Array:
 class Total(Fieldwise):
     """A sum and the number of its values; lowered to the sum itself or to the mean."""
 
-    def __init__(self, parts: tuple[Part, ...], laws: Laws, out_type: pa.DataType, mean: bool) -> None:
+    def __init__(self, parts: tuple[CombinedField, ...], laws: Laws, out_type: pa.DataType, mean: bool) -> None:
         super().__init__(parts, laws, out_type)
         self.mean = mean
 
@@ -107,7 +191,13 @@ class WideTotal(Total):
     """64-bit integers: the sum is high * 2^32 + low, both int64, so that no combination overflows."""
 
     def __init__(
-        self, parts: tuple[Part, ...], laws: Laws, out_type: pa.DataType, mean: bool, argument: str, tolerant: bool
+        self,
+        parts: tuple[CombinedField, ...],
+        laws: Laws,
+        out_type: pa.DataType,
+        mean: bool,
+        argument: str,
+        tolerant: bool,
     ) -> None:
         super().__init__(parts, laws, out_type, mean)
         self.argument = argument
@@ -153,7 +243,9 @@ class WideTotal(Total):
 class DecimalTotal(Total):
     """Decimals, added as Python objects in a context wide enough to be exact."""
 
-    def __init__(self, parts: tuple[Part, ...], laws: Laws, out_type: pa.DataType, mean: bool, tolerant: bool) -> None:
+    def __init__(
+        self, parts: tuple[CombinedField, ...], laws: Laws, out_type: pa.DataType, mean: bool, tolerant: bool
+    ) -> None:
         super().__init__(parts, laws, out_type, mean)
         self.tolerant = tolerant
 
@@ -217,3 +309,70 @@ def sums_by_group(values: Array, groups: Array, n: int) -> tuple[Array, Array]:
 def subtract(a: Cells, b: Cells) -> Cells:
     """Fields of a minus fields of b."""
     return Cells(tuple(x - y for x, y in zip(a.fields, b.fields, strict=True)))
+
+
+class BoundCount(Fieldwise):
+    """Rows in which all arguments are there."""
+
+    def lift(self, rows: Inputs, offsets: Array) -> Cells:
+        valid = _all_there(rows)
+        return Cells((np.diff(offsets) if valid is None else segment_count(valid, offsets),))
+
+    def lift_groups(self, rows: Inputs, groups: Array, n: int) -> Cells:
+        valid = _all_there(rows)
+        if valid is not None:
+            groups = groups[valid]
+        if len(groups) < SMALL:
+            return Cells((np.bincount(groups, minlength=n),))
+        from panes.aggregates import kernels
+
+        return Cells((kernels.count_by_group(groups, n),))
+
+    def invert(self, a: Cells, b: Cells) -> Cells:
+        return subtract(a, b)
+
+    def lower(self, cells: Cells) -> pa.Array:
+        return pa.array(cells.fields[0])
+
+
+class BoundProduct(Total):
+    def lift(self, rows: Inputs, offsets: Array) -> Cells:
+        (column,) = rows.columns
+        with np.errstate(invalid="ignore", over="ignore"):
+            products = segment_reduce(np.multiply, as_float(masked(column, 1)), offsets, 1.0)
+        return Cells((products, present_count(column, offsets)))
+
+    def fold(self, cells: Cells, offsets: Array) -> Cells:
+        with np.errstate(invalid="ignore", over="ignore"):
+            return super().fold(cells, offsets)
+
+    def merge(self, a: Cells, b: Cells) -> Cells:
+        with np.errstate(invalid="ignore", over="ignore"):
+            return super().merge(a, b)
+
+
+class BoundGeometricMean(FloatTotal):
+    def lift(self, rows: Inputs, offsets: Array) -> Cells:
+        return super().lift(_logarithms(rows), offsets)
+
+    def lift_groups(self, rows: Inputs, groups: Array, n: int) -> Cells:
+        return super().lift_groups(_logarithms(rows), groups, n)
+
+    def lower(self, cells: Cells) -> pa.Array:
+        sums, n = cells.fields
+        return arrow_from_values(np.exp(sums / np.maximum(n, 1)), n > 0, self.out_type)
+
+
+def _all_there(rows: Inputs) -> Array | None:
+    """Which rows have no null among the arguments; None: all."""
+    present = [c.valid for c in rows.columns if c.valid is not None]
+    if len(present) < 2:
+        return present[0] if present else None
+    return np.asarray(np.logical_and.reduce(present))
+
+
+def _logarithms(rows: Inputs) -> Inputs:
+    (column,) = rows.columns
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(as_float(masked(column, 1)))
+    return Inputs((Column(logs, column.valid, pa.float64()),), rows.times, rows.seq, rows.rows)

@@ -68,7 +68,8 @@ def storage_of(type: pa.DataType) -> np.dtype:
     if kind == "boolean":
         return np.dtype(bool)
     if kind == "integer":
-        return np.dtype(type.to_pandas_dtype())
+        native: np.dtype = np.dtype(type.to_pandas_dtype())
+        return native
     if kind == "float":
         # Half floats are widened: NumPy and Numba have no fast loops for them.
         return np.dtype(np.float64 if type == pa.float64() else np.float32)

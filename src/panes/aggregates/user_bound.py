@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import reduce
 from itertools import pairwise, repeat
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +17,12 @@ from panes.aggregates.base import Array, BoundAggregate, Cells, Column, Field, I
 from panes.aggregates.columns import arrow_from_values
 from panes.aggregates.segments import compress
 from panes.aggregates.types import arrow_type, storage_of
-from panes.aggregates.user import UserAggregate
 from panes.errors import DataError, calling
 from panes.exact import Inexact, exact_array, shown
-from panes.state.constants import all_constant
-from panes.state.pickles import copied
+from panes.state.pickles import all_constant, copied
+
+if TYPE_CHECKING:
+    from panes.aggregates.user import UserAggregate
 
 
 class _BoundUser(BoundAggregate):
@@ -249,13 +250,15 @@ def _used_rows(spec: UserAggregate, rows: Inputs, offsets: Array) -> tuple[Input
     if keep.all() and offsets[0] == 0 and offsets[-1] == rows.rows:
         return rows, offsets
     index, offsets = compress(keep, offsets)
-    return rows.take(index), offsets
+    return rows.arguments(index), offsets
 
 
 def _python_values(column: Column) -> list[Any]:
     if column.valid is None and column.values.dtype.kind in "bifu" and not pa.types.is_temporal(column.type):
-        return column.values.tolist()
-    return arrow_from_values(column.values, column.valid, column.type).to_pylist()
+        plain: list[Any] = column.values.tolist()
+        return plain
+    values: list[Any] = arrow_from_values(column.values, column.valid, column.type).to_pylist()
+    return values
 
 
 def _plain(column: Column) -> Array:

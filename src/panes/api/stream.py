@@ -202,8 +202,8 @@ class Stream(Collectable, StreamOperators, Hinted):
     def _derive(
         self, expressions: Mapping[str, str], visible: tuple[str, ...] | None, shown: tuple[str, ...]
     ) -> Stream:
-        from panes.plan.column_names import check_name
         from panes.plan.scalars import Scalars
+        from panes.plan.types import check_name
 
         plan = self._plan
         for name in expressions:

@@ -1,19 +1,28 @@
-"""`panes check`: all errors of CQL files at once, for people, editors and CI."""
+"""What is said of CQL text without running it: `panes check`, `panes fmt` and `panes explain`.
+
+`check` tells all errors of files at once, for people, editors and CI; `fmt` lays files out in one way; `explain` shows
+what each phase makes of the statements of a program.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from panes.cli.programs import FAILED, read_file
+from panes.cli.engine import Engine, Runner
+from panes.cli.programs import FAILED, fail, one_line, read_file, read_program, reported
 
 if TYPE_CHECKING:
     from panes.cql.errors import CqlError
     from panes.cql.parse import Located
+    from panes.cql.session import Session
     from panes.cql.tree import Name
+
 
 #: How much a problem matters.
 ERROR, NOTE = "error", "note"
@@ -38,7 +47,7 @@ def check(
     An error in text begins with file:line:column; in JSON it has file, line, column, end_line, end_column,
     severity, message and hints. Lines and columns are counted from 1; the end is one place after the last
     character. Notes, of severity "note", are about what is right but may not be what was meant: windows whose
-    size is no multiple of their slide. They don't change the exit code.
+    size is not a multiple of their slide. They don't change the exit code.
     """
     found, failed = [], False
     for file in files:
@@ -80,8 +89,8 @@ def find_errors(text: str) -> list[CqlError]:
 
 def find_notes(text: str) -> list[CqlError]:
     """What is to know of the statements that can be read, each with its place, as errors are."""
+    from panes.cql.describe import notes_on
     from panes.cql.errors import CqlError
-    from panes.cql.notes import notes_on
     from panes.cql.parse import parse_all
 
     statements, _ = parse_all(text)
@@ -134,3 +143,97 @@ def as_data(name: str, error: CqlError, severity: str) -> dict[str, Any]:
         end = span_at(error.text or "", error.span.end, error.span.end)
         data |= {"line": error.span.line, "column": error.span.column, "end_line": end.line, "end_column": end.column}
     return data | {"severity": severity, "message": error.short, "hints": list(error.hints)}
+
+
+def fmt(
+    files: Annotated[list[str], typer.Argument(metavar="FILE", help="CQL files; - is stdin, written to stdout.")],
+    check: Annotated[bool, typer.Option("--check", help="Change nothing; tell which files would change.")] = False,
+    width: Annotated[int, typer.Option(min=20, help="How long lines may be, as far as possible.")] = 100,
+) -> None:
+    """Lay out CQL files in one way.
+
+    Keywords become capitals, short statements stand on one line, long ones have a line per clause. Files are
+    changed in place; comments stay, and the meaning is the same. A file with an error is left as it is. The
+    exit code is 1 if a file can't be read as CQL or, with --check, if one would change.
+
+    \b
+    Examples:
+        panes fmt app.cql lib/*.cql
+        panes fmt --check *.cql
+        panes fmt - < app.cql
+    """
+    from panes.cql.errors import CqlError
+    from panes.cql.layout import format_text
+
+    failed = False
+    for file in files:
+        program = read_file(file)
+        try:
+            text = format_text(program.text, width)
+        except CqlError as error:
+            typer.echo(as_text(program.name, error), err=True)
+            failed = True
+            continue
+        same = text == program.text
+        if check:
+            if not same:
+                typer.echo(f"{program.name} would change", err=True)
+                failed = True
+        elif file == "-":
+            typer.echo(text, nl=False)
+        elif not same:
+            Path(file).write_text(text, encoding="utf-8", newline="\n")
+            typer.echo(f"{program.name} changed", err=True)
+    if failed:
+        raise typer.Exit(FAILED)
+
+
+class Phase(str, Enum):
+    parse = "parse"
+    rewrite = "rewrite"
+    resolve = "resolve"
+    compile = "compile"
+
+
+def explain(
+    file: Annotated[str | None, typer.Argument(metavar="FILE|-", help="A CQL file; - is stdin.")] = None,
+    text: Annotated[str | None, typer.Option("-e", metavar="TEXT", help="CQL text instead of a file.")] = None,
+    phase: Annotated[Phase, typer.Option(help="The phase whose result is printed.")] = Phase.compile,
+    runner: Annotated[Runner, typer.Option(help="For the plan: where the query would run.")] = Runner.local,
+    folder: Annotated[Path | None, typer.Option(help="Where relative paths start; else the current one.")] = None,
+) -> None:
+    """Show what each statement becomes, without running it.
+
+    A statement goes through four phases. parse: its text as it was understood. rewrite: simpler, with windows
+    lifted out of subqueries and constants computed. resolve: every name, type and key that was found. compile:
+    the plan, with the strategy that was chosen and why; for this one the data must be there, as its files are
+    looked up.
+
+    \b
+    Examples:
+        panes explain app.cql
+        panes explain app.cql --phase resolve
+        panes explain --phase rewrite -e "SELECT 1 + 2 AS three FROM (SELECT * FROM s [SIZE 3])"
+    """
+    program = read_program(file, text)
+    with reported():
+        from panes.cql.parse import parse
+
+        engine = Engine(runner, folder=folder)
+        statements = parse(program.text)
+        session = engine.session()
+        for number, located in enumerate(statements):
+            if number:
+                typer.echo()
+            if len(statements) > 1:
+                typer.echo(f"-- line {located.span.line}: {one_line(located.source)}")
+            typer.echo(_phase(session, located, phase))
+        if not statements:
+            fail(f"{program.name} has no statements")
+
+
+def _phase(session: Session, located: Located, phase: Phase) -> str:
+    said = session.phase(located, phase.value)
+    if phase in (Phase.resolve, Phase.compile):
+        session.check(located)  # the statements behind it may use what it makes
+    return said

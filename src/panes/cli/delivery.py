@@ -13,20 +13,19 @@ from typing import TYPE_CHECKING
 import typer
 
 from panes.cli.engine import Engine, Work, together
-from panes.cli.sinks import FileSink, LiveSink, PrintedSink, Silent, Sink
-from panes.cli.writers import Format, format_of, open_writer
+from panes.cli.sinks import FileSink, Format, LiveSink, PrintedSink, Silent, Sink, format_of, open_writer
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from panes.cql.session import Rows
+    from panes.cql.session import QueryRows
 
 
 @dataclass(frozen=True)
-class Job:
+class ProgramQuery:
     """A query of a program: its place among the queries, and what it is called on the screen."""
 
-    rows: Rows
+    rows: QueryRows
     number: int
     title: str = ""
 
@@ -48,7 +47,7 @@ class Delivery:
     most: int | None = None
     several: bool = False
 
-    def run(self, jobs: Sequence[Job]) -> list[int]:
+    def run(self, jobs: Sequence[ProgramQuery]) -> list[int]:
         """Run queries side by side until they end; how many rows each has given."""
         with ExitStack() as stack:
             works = [self.engine.start(job.rows.query, job.number, progress=self._bar(job)) for job in jobs]
@@ -87,7 +86,7 @@ class Delivery:
         if seen:
             from rich.console import Console
 
-            from panes.cli.live import LiveTables
+            from panes.cli.tables import LiveTables
 
             stack.enter_context(LiveTables(Console(), seen))
         elif self.engine.on_spark and sys.stderr.isatty() and not self._on_screen:
@@ -97,9 +96,7 @@ class Delivery:
             for sink in sinks:
                 sink.status = status
 
-    # --- where one query goes ---
-
-    def _sink(self, job: Job, work: Work, shared: list[PrintedSink]) -> Sink:
+    def _sink(self, job: ProgramQuery, work: Work, shared: list[PrintedSink]) -> Sink:
         form, path = self._target(job)
         if path is not None:
             if self.engine.on_spark:
@@ -111,7 +108,7 @@ class Delivery:
             return LiveSink(job.title, work.schema, self.most)
         return PrintedSink(job.title, work.schema, sys.stdout, shared)
 
-    def _source(self, job: Job, work: Work) -> Iterator[pa.Table]:
+    def _source(self, job: ProgramQuery, work: Work) -> Iterator[pa.Table]:
         form, path = self._target(job)
         if path is not None and self.engine.on_spark:
             from panes.cli.on_spark import SparkWork
@@ -120,7 +117,7 @@ class Delivery:
             return work.write(form.value, str(path.absolute()))
         return work.tables()
 
-    def _target(self, job: Job) -> tuple[Format, Path | None]:
+    def _target(self, job: ProgramQuery) -> tuple[Format, Path | None]:
         if job.rows.sink == "console":
             return Format.table, None
         if job.rows.path is not None:
@@ -132,7 +129,7 @@ class Delivery:
         numbered = self.output.with_stem(f"{self.output.stem}-{job.number}") if self.several else self.output
         return self.form, numbered
 
-    def _bar(self, job: Job) -> bool | None:
+    def _bar(self, job: ProgramQuery) -> bool | None:
         """Whether a local run shows a progress bar on stderr: not where the results appear themselves."""
         return False if self._target(job)[1] is None and self._on_screen else None
 

@@ -1,18 +1,23 @@
-"""The `panes` command: one Typer app, one module per subcommand.
+"""The `panes` command: one Typer app and its subcommands.
 
 Heavy modules are imported inside the functions, so that `panes version` and `--help` answer at once.
+
+`panes bench` hands over to the benchmarks of the checkout that this Panes was installed from. They and their rival
+techniques are no part of the package. They run in a process of their own, with one thread per library, because their
+figures are per core.
 """
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import typer
 
-from panes.cli.bench import bench
-from panes.cli.check import check
-from panes.cli.explain import explain
-from panes.cli.fmt import fmt
+from panes.cli.check import check, explain, fmt
 from panes.cli.run import run
-from panes.cli.sql import sql
+from panes.cli.shell import sql
 
 app = typer.Typer(
     name="panes",
@@ -56,5 +61,33 @@ def version() -> None:
     typer.echo(f"python {platform.python_version()}")
 
 
+def checkout() -> Path | None:
+    """The folder with `bench/` beside `src/panes`, if Panes runs from a checkout."""
+    root = Path(__file__).resolve().parents[3]
+    return root if (root / "bench" / "__main__.py").is_file() and (root / "src" / "panes").is_dir() else None
+
+
 # Options belong to the benchmarks themselves; `panes bench --help` shows them.
-app.command(add_help_option=False, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(bench)
+@app.command(add_help_option=False, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def bench(context: typer.Context) -> None:
+    """Measure Panes against rival techniques (from a checkout only); `panes bench --help` for its options."""
+    root = checkout()
+    if root is None:
+        typer.echo(
+            "panes bench: the benchmarks are not part of the installed package, they run from a checkout. "
+            "Clone the repository, run `make setup` there, then `.venv/bin/panes bench`.",
+            err=True,
+        )
+        raise typer.Exit(2)
+    command = [sys.executable, "-c", _RUN, str(root), *context.args]
+    raise typer.Exit(subprocess.run(command, check=False).returncode)
+
+
+# Not `-m bench`: that needs the checkout as working folder, and a relative `--out` is the user's.
+_RUN = """
+import sys
+sys.path.insert(0, sys.argv.pop(1))
+sys.argv[0] = "panes bench"
+from bench.__main__ import app
+app(prog_name="panes bench")
+"""

@@ -16,8 +16,7 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
-from panes.cli.completion import suggestions
-from panes.cli.reading import MORE, PROMPT, is_finished
+from panes.cli.reading import MORE, PROMPT, is_finished, suggestions
 
 if TYPE_CHECKING:
     from panes.cql.session import Session

@@ -11,7 +11,7 @@ import typer
 from panes.cli.check import as_text, find_errors
 from panes.cli.engine import Engine, Runner
 from panes.cli.programs import FAILED, Program, one_line, read_program, reported, wrong_usage
-from panes.cli.writers import Format, format_of
+from panes.cli.sinks import Format, format_of
 
 if TYPE_CHECKING:
     from panes.cli.delivery import Delivery
@@ -94,32 +94,32 @@ def run(
 
 
 def _run(program: Program, engine: Engine, form: Format, output: Path | None, most: int | None) -> None:
-    from panes.cli.delivery import Delivery, Job
+    from panes.cli.delivery import Delivery, ProgramQuery
     from panes.cql import tree
     from panes.cql.parse import parse
-    from panes.cql.session import Rows, Said
+    from panes.cql.session import Notice, QueryRows
 
     statements = parse(program.text)
     own = [s for s in statements if isinstance(s.statement, tree.Select | tree.Merge)]
     live = form is Format.table and sys.stdout.isatty()
     delivery = Delivery(engine, form, output, live, most, several=len(own) > 1)
     session = engine.session()
-    jobs: list[Job] = []
+    jobs: list[ProgramQuery] = []
     spoken = False
     for located in statements:
         answer = session.execute(located)
-        if isinstance(answer, Said):
+        if isinstance(answer, Notice):
             if sys.stderr.isatty():
                 typer.echo(answer.text, err=True)
             continue
-        if isinstance(answer, Rows):
-            jobs.append(Job(answer, len(jobs) + 1, _title(located, delivery)))
+        if isinstance(answer, QueryRows):
+            jobs.append(ProgramQuery(answer, len(jobs) + 1, _title(located, delivery)))
             if engine.continuous:
                 continue
         if spoken and form is Format.table:
             typer.echo()
         spoken = True
-        if isinstance(answer, Rows):
+        if isinstance(answer, QueryRows):
             delivery.run(jobs[-1:])
         else:
             print_answer(answer, sys.stdout if form is Format.table else sys.stderr)
@@ -133,7 +133,7 @@ def _title(located: Located, delivery: Delivery) -> str:
 
 def print_answer(answer: Table, out: TextIO) -> None:
     """What SHOW, DESCRIBE or EXPLAIN tell; an explanation as it is."""
-    from panes.cli.cells import PrintedTable
+    from panes.cli.tables import PrintedTable
 
     if answer.columns == ("plan",):
         out.write("".join(f"{line}\n" for (line,) in answer.rows))

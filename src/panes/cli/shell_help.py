@@ -137,7 +137,7 @@ def _functions() -> str:
     import textwrap
 
     from panes.aggregates.registry import names
-    from panes.plan.dialect import SCALAR_FUNCTIONS
+    from panes.plan.functions import SCALAR_FUNCTIONS
 
     def listed(words: Iterable[str]) -> str:
         return textwrap.fill(" ".join(sorted(words)), 100, initial_indent="  ", subsequent_indent="  ")

@@ -1,22 +1,26 @@
-"""What the statements so far have made: schemas, streams and named queries. Names are looked up without case.
+"""What statements come to, with every name known, and the catalog of what those so far have made.
 
-A stream has columns and at most one origin: a raw source (file, socket, data of the program), a query that
-derives it, or parts that splits have sent to it. A catalog is only a register; `session` decides what goes in.
+`resolve` makes entries of the catalog, schemas and streams, or queries that `compile` builds from. A stream has columns
+and at most one origin: a raw source (file, socket, data of the program), a query that derives it, or parts that splits
+have sent to it. In expressions of queries, columns have the very names of the streams' columns; over joins each also
+says the alias of its side. A catalog is only a register, in which names are looked up without case; `session` decides
+what goes in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
+
+from sqlglot import exp
 
 from panes.cql.errors import did_you_mean
-from panes.cql.tree import Duration, RawSource, Watermark
+from panes.cql.stream_clauses import S, StreamClause
+from panes.cql.tree import EmitEarly, JoinKind, Model, RawSource, Span
 from panes.cql.types import Type
+from panes.cql.windows.clause import WindowClause
 from panes.errors import QueryError
-
-if TYPE_CHECKING:
-    from panes.cql.resolved import ResolvedQuery
 
 
 class Problem(QueryError):
@@ -28,7 +32,7 @@ class Problem(QueryError):
 
 
 @dataclass(frozen=True)
-class Column:
+class StreamColumn:
     name: str
     type: Type
 
@@ -36,7 +40,13 @@ class Column:
         return f"{self.name} {self.type}"
 
 
-Columns = tuple[Column, ...]
+StreamColumns = tuple[StreamColumn, ...]
+
+
+def column_named(columns: StreamColumns, name: str) -> StreamColumn | None:
+    """The column of that name, without case."""
+    wanted = name.lower()
+    return next((column for column in columns if column.name.lower() == wanted), None)
 
 
 @dataclass(frozen=True)
@@ -44,7 +54,7 @@ class SchemaEntry:
     """A schema: named columns in order. A stream's anonymous schema has the name of the stream."""
 
     name: str
-    columns: Columns
+    columns: StreamColumns
 
 
 @dataclass(frozen=True)
@@ -55,28 +65,131 @@ class StreamEntry:
     schema: SchemaEntry
     source: RawSource | None = None
     query: ResolvedQuery | None = None
-    watermark: Watermark | None = None
-    lateness: Duration | None = None
+    clauses: tuple[StreamClause, ...] = ()
     #: the column that is its event time, if that is known
     time: str | None = None
-    #: what silence means: after so long the clock moves the watermark; after so long the stream has ended
-    idle: Duration | None = None
-    timeout: Duration | None = None
+
+    def clause(self, kind: type[S]) -> S | None:
+        """What it says by a clause, if it has it."""
+        return next((clause for clause in self.clauses if isinstance(clause, kind)), None)
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> StreamColumns:
         return self.schema.columns
 
     @property
     def bound(self) -> bool:
         return self.source is not None or self.query is not None
 
+
+@dataclass(frozen=True)
+class ResolvedInput:
+    """What a select reads: a stream or another query under an alias, with its windows."""
+
+    alias: str
+    columns: StreamColumns
+    origin: StreamEntry | ResolvedQuery
+    windows: tuple[WindowClause, ...] = ()
+
+
+@dataclass(frozen=True)
+class ResolvedJoin:
+    left: ResolvedSource
+    right: ResolvedInput
+    kind: JoinKind
+    on: exp.Expr | None = None
+    using: tuple[str, ...] = ()
+
+
+ResolvedSource = ResolvedInput | ResolvedJoin
+
+
+@dataclass(frozen=True)
+class ResolvedOutput:
+    """A column of a result: its name, what computes it, and its type."""
+
+    name: str
+    tree: exp.Expr
+    type: Type
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class ResolvedOrder:
+    tree: exp.Expr
+    descending: bool = False
+    nulls_first: bool | None = None
+
+
+@dataclass(frozen=True)
+class ResolvedSelect:
+    """`keys` are what GROUP BY names (a window each), `parts` what PARTITIONED BY names (groups in a window)."""
+
+    outputs: tuple[ResolvedOutput, ...]
+    source: ResolvedSource
+    where: exp.Expr | None = None
+    keys: tuple[ResolvedOutput, ...] = ()
+    parts: tuple[str, ...] = ()
+    having: exp.Expr | None = None
+    order_by: tuple[ResolvedOrder, ...] = ()
+    limit: int | None = None
+    distinct: bool = False
+    model: Model | None = None
+    aggregated: bool = False
+    early: EmitEarly | None = None
+
     @property
-    def origin(self) -> str:
-        """Where its rows come from, in a word or two."""
-        if self.query is not None:
-            return "derived"
-        return "none yet" if self.source is None else str(self.source)
+    def columns(self) -> StreamColumns:
+        return tuple(StreamColumn(output.name, output.type) for output in self.outputs)
+
+    @property
+    def windows(self) -> tuple[WindowClause, ...]:
+        """The windows of its input; of a join those of its first side, which all sides share."""
+        source = self.source
+        while isinstance(source, ResolvedJoin):
+            source = source.left
+        return source.windows
+
+
+@dataclass(frozen=True)
+class ResolvedMerge:
+    """The rows of all inputs, by position of their columns, under the names of the first."""
+
+    inputs: tuple[StreamEntry, ...]
+    columns: StreamColumns
+
+
+ResolvedQuery = ResolvedSelect | ResolvedMerge
+
+
+@dataclass(frozen=True)
+class ResolvedSink:
+    """A query whose results leave the session."""
+
+    sink: Literal["file", "console"]
+    path: str | None
+    query: ResolvedQuery
+
+    @property
+    def target(self) -> str:
+        return "the console" if self.path is None else self.path
+
+
+#: What each statement comes to: entries for the catalog, or a query to run.
+Resolved = SchemaEntry | StreamEntry | tuple[StreamEntry, ...] | ResolvedQuery | ResolvedSink
+
+
+def streams_of(query: ResolvedQuery | ResolvedSource | StreamEntry) -> list[StreamEntry]:
+    """The streams that a query names in its FROM, at any depth, in order."""
+    if isinstance(query, StreamEntry):
+        return [query]
+    if isinstance(query, ResolvedMerge):
+        return list(query.inputs)
+    if isinstance(query, ResolvedSelect):
+        return streams_of(query.source)
+    if isinstance(query, ResolvedJoin):
+        return [*streams_of(query.left), *streams_of(query.right)]
+    return streams_of(query.origin)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """A select over windows: keys before the windows, aggregates in them, then HAVING, ORDER BY and the columns.
 
-What is not "aggregates per key" becomes a relation: the rows of each window themselves, groups inside of one
-window (PARTITIONED BY), DISTINCT and LIMIT.
+What is not "aggregates per key" becomes a relation: the rows of each window themselves, groups inside of one window
+(PARTITIONED BY), DISTINCT and LIMIT. In a join, every input is a stream under its alias, joined window by window
+(SPEC Q-18).
 """
 
 from __future__ import annotations
@@ -13,17 +14,20 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from panes.api.stream import Query, Stream, WindowedStream
-from panes.api.together import merge
-from panes.cql.compile_windows import duration, window_label, window_of
+from panes.api.together import join_streams, merge
+from panes.cql.catalog import ResolvedInput, ResolvedJoin, ResolvedOrder, ResolvedOutput, ResolvedSelect
+from panes.cql.dialect import expression_text
 from panes.cql.expressions import aggregates_in
-from panes.cql.names import PSEUDO_COLUMNS, Names, is_of_windows
-from panes.cql.printing import expression_text
-from panes.cql.resolved import Input, Order, Output, ResolvedSelect
-from panes.cql.timing import same_for_parts, time_of
-from panes.cql.tree import Name, WindowClause
+from panes.cql.lengths import duration
+from panes.cql.names import PSEUDO_COLUMNS, SelectNames, is_of_windows
+from panes.cql.timing import time_of
+from panes.cql.tree import Name
+from panes.cql.windows.clause import WindowClause
 from panes.errors import QueryError
+from panes.plan.clauses import RelationClauses
 from panes.plan.expressions import column_node, text_of
 from panes.plan.query import BATCH
+from panes.plan.relation_query import JoinClause
 from panes.plan.steps import RESERVED
 from panes.plan.trees import rebuilt
 
@@ -33,7 +37,7 @@ if TYPE_CHECKING:
 
 def compile_windowed(compiler: Compiler, query: ResolvedSelect) -> Built:
     source = query.source
-    assert isinstance(source, Input)
+    assert isinstance(source, ResolvedInput)
     alike = _by_predicate(source.windows)
     if len(alike) > 1:
         if query.early is not None:
@@ -46,23 +50,23 @@ def compile_windowed(compiler: Compiler, query: ResolvedSelect) -> Built:
             rows = rows.where(text_of(condition))
     query, rows = _apart(query, rows)
     source = query.source
-    assert isinstance(source, Input)
+    assert isinstance(source, ResolvedInput)
     keys, rows = _keyed(rows, query, source)
     windows: dict[str, Any] = {
-        window_label(w, i): window_of(w, time, query.model, rows._plan.domain) for i, w in enumerate(source.windows)
+        w.label_text(i): w.evaluated(time, query.model, rows._plan.domain) for i, w in enumerate(source.windows)
     }
     windowed = rows.window(**windows)
     if query.aggregated and not query.distinct and query.limit is None and not _inside(query, source):
         return _aggregated(windowed, query, keys)
     if query.early is not None:
         raise QueryError("EMIT EARLY is for aggregates per key and window, not for groups inside of a window")
-    return relation(windowed, query)
+    return _relation(windowed, query)
 
 
 def _apart(query: ResolvedSelect, rows: Stream) -> tuple[ResolvedSelect, Stream]:
     """The same with other names for columns of the rows that are called as columns of windows are."""
     source = query.source
-    assert isinstance(source, Input)
+    assert isinstance(source, ResolvedInput)
     alike = [c for c in source.columns if c.name.lower() in PSEUDO_COLUMNS]
     if not alike:
         return query, rows
@@ -87,16 +91,16 @@ def _apart(query: ResolvedSelect, rows: Stream) -> tuple[ResolvedSelect, Stream]
     return made, rows.with_columns(**{new: text_of(column_node(old)) for old, new in others.items()})
 
 
-def _inside(query: ResolvedSelect, source: Input) -> bool:
+def _inside(query: ResolvedSelect, source: ResolvedInput) -> bool:
     """Whether PARTITIONED BY makes groups that are not windows of their own: not on time, where it is the same.
 
     DISTINCT and LIMIT are over all groups of a window, and models look at all of its rows.
     """
     whole = query.distinct or query.limit is not None or query.model in ("time", "batch")
-    return bool(query.parts) and (whole or not all(same_for_parts(w) for w in source.windows))
+    return bool(query.parts) and (whole or not all(w.same_for_parts for w in source.windows))
 
 
-def _keyed(rows: Stream, query: ResolvedSelect, source: Input) -> tuple[dict[str, str], Stream]:
+def _keyed(rows: Stream, query: ResolvedSelect, source: ResolvedInput) -> tuple[dict[str, str], Stream]:
     """The stream with windows kept apart by GROUP BY; what was written for a key -> the column that holds it."""
     keys: dict[str, str] = {}
     computed: dict[str, str] = {}
@@ -173,18 +177,18 @@ def _aggregated(windowed: WindowedStream, query: ResolvedSelect, keys: dict[str,
     return made.select(**outputs)
 
 
-def _ordered_text(order: Order, text: str) -> str:
+def _ordered_text(order: ResolvedOrder, text: str) -> str:
     nulls = {None: "", True: " NULLS FIRST", False: " NULLS LAST"}[order.nulls_first]
     return f"{text} {'DESC' if order.descending else 'ASC'}{nulls}"
 
 
-def ordered(order: Order) -> exp.Ordered:
+def _ordered(order: ResolvedOrder) -> exp.Ordered:
     """What a relation is ordered by; without a word on nulls they are the smallest values."""
     first = order.nulls_first if order.nulls_first is not None else not order.descending
     return exp.Ordered(this=order.tree, desc=order.descending, nulls_first=first)
 
 
-def group_trees(query: ResolvedSelect, names: Names) -> list[exp.Expr]:
+def _group_trees(query: ResolvedSelect, names: SelectNames) -> list[exp.Expr]:
     """What the rows of a window are grouped by where it is a relation: GROUP BY and PARTITIONED BY."""
     if not query.aggregated:
         return []
@@ -192,33 +196,33 @@ def group_trees(query: ResolvedSelect, names: Names) -> list[exp.Expr]:
     return list({text_of(tree): tree for tree in [*(k.tree for k in query.keys), *parts]}.values())
 
 
-def relation(windowed: WindowedStream, query: ResolvedSelect) -> Query:
+def _relation(windowed: WindowedStream, query: ResolvedSelect) -> Query:
     """The rows of each window as a relation."""
     keys = windowed._stream._plan.keys
-    shown = inner_names(query, keys)
-    entries = entries_of(query, shown)
-    across: dict[str, Order] = {}
+    shown = _inner_names(query, keys)
+    entries = _entries_of(query, shown)
+    across: dict[str, ResolvedOrder] = {}
     if keys and query.aggregated and query.limit is None:
         # groups are ordered among those of other keys, too: by columns of their own, which nobody sees
         across = {f"panes_order_{place}": o for place, o in enumerate(query.order_by)}
     made = windowed.relation(
         {**entries, **{name: o.tree for name, o in across.items()}},
-        group_by=group_trees(query, Names.of(query.source)),
+        group_by=_group_trees(query, SelectNames.of(query.source)),
         having=query.having,
-        order_by=[ordered(o) for o in query.order_by],
+        order_by=[_ordered(o) for o in query.order_by],
         limit=query.limit,
         distinct=query.distinct,
     )
     if across:
         made = made.order_by(*(_ordered_text(o, name) for name, o in across.items()))
-    return only(made, shown)
+    return _only(made, shown)
 
 
-def inner_names(query: ResolvedSelect, keys: Sequence[str] = ()) -> dict[str, str]:
+def _inner_names(query: ResolvedSelect, keys: Sequence[str] = ()) -> dict[str, str]:
     """Column of the result -> its name in the relation: another one where that name means something else there."""
-    own = {c.name for i in Names.of(query.source).inputs for c in i.columns}
+    own = {c.name for i in SelectNames.of(query.source).inputs for c in i.columns}
 
-    def name(place: int, output: Output) -> str:
+    def name(place: int, output: ResolvedOutput) -> str:
         itself = isinstance(output.tree, exp.Column) and output.tree.name == output.name
         if output.name in RESERVED:
             return output.name if itself and is_of_windows(output.tree) else f"out_{place}"
@@ -227,13 +231,13 @@ def inner_names(query: ResolvedSelect, keys: Sequence[str] = ()) -> dict[str, st
     return {o.name: name(place, o) for place, o in enumerate(query.outputs)}
 
 
-def entries_of(query: ResolvedSelect, shown: dict[str, str]) -> dict[str, exp.Expr]:
+def _entries_of(query: ResolvedSelect, shown: dict[str, str]) -> dict[str, exp.Expr]:
     """What the relation computes: all but the columns that windows have anyway."""
     found = {shown[o.name]: o.tree for o in query.outputs if shown[o.name] not in RESERVED}
     return found or {"out": exp.Literal.number(1)}
 
 
-def only(made: Query, shown: dict[str, str]) -> Query:
+def _only(made: Query, shown: dict[str, str]) -> Query:
     """The columns that were selected, and no others."""
     if all(name == inner for name, inner in shown.items()):
         return made.select(*shown)
@@ -245,12 +249,12 @@ def _by_predicate(windows: Sequence[WindowClause]) -> list[tuple[WindowClause, .
     found: dict[str | None, list[WindowClause]] = {}
     for place, window in enumerate(windows):
         predicate = None if window.where is None else text_of(window.where)
-        found.setdefault(predicate, []).append(replace(window, label=Name(window_label(window, place))))
+        found.setdefault(predicate, []).append(replace(window, label=Name(window.label_text(place))))
     return [tuple(alike) for alike in found.values()]
 
 
 def _merged(
-    compiler: Compiler, query: ResolvedSelect, source: Input, alike: Sequence[tuple[WindowClause, ...]]
+    compiler: Compiler, query: ResolvedSelect, source: ResolvedInput, alike: Sequence[tuple[WindowClause, ...]]
 ) -> Stream:
     """Windows that see different rows: a query for those that see the same, and their results as one stream."""
     made = []
@@ -259,3 +263,39 @@ def _merged(
         assert isinstance(part, Query)
         made.append(part.stream())
     return merge(*made)
+
+
+def compile_join(compiler: Compiler, query: ResolvedSelect) -> Query:
+    """A join of two or more streams; all have the same time-based window, which `resolve` has checked."""
+    assert isinstance(query.source, ResolvedJoin)
+    inputs, clauses = _flat(query.source)
+    first = inputs[0]
+    (window,) = first.windows
+    sides = [(i.alias, _side(compiler, i)) for i in inputs]
+    made = window.evaluated(time_of(first), query.model, sides[0][1]._plan.domain)
+    shown = _inner_names(query)
+    asked = RelationClauses(
+        entries=_entries_of(query, shown),
+        where=query.where,
+        group_by=_group_trees(query, SelectNames.of(query.source)),
+        having=query.having,
+        order_by=[_ordered(o) for o in query.order_by],
+        limit=query.limit,
+        distinct=query.distinct,
+    )
+    return _only(join_streams(sides, clauses, {window.label_text(0): made}, asked), shown)
+
+
+def _side(compiler: Compiler, source: ResolvedInput) -> Stream:
+    made = compiler.stream(source, time_of(source))
+    where = source.windows[0].where
+    return made if where is None else made.where(text_of(where))
+
+
+def _flat(source: ResolvedJoin) -> tuple[list[ResolvedInput], list[JoinClause]]:
+    """Joins nest to the left: the inputs from left to right, and how each after the first is joined."""
+    if isinstance(source.left, ResolvedJoin):
+        inputs, clauses = _flat(source.left)
+    else:
+        inputs, clauses = [source.left], []
+    return [*inputs, source.right], [*clauses, JoinClause(source.kind, source.on, source.using)]

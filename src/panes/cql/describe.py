@@ -1,19 +1,34 @@
-"""Resolved statements and catalog entries in words, for EXPLAIN, SHOW and DESCRIBE."""
+"""Statements in words: resolved ones and catalog entries for EXPLAIN, SHOW and DESCRIBE, and notes on those written."""
 
 from __future__ import annotations
 
-from panes.cql.catalog import Catalog, SchemaEntry, StreamEntry
-from panes.cql.given import given_stream
-from panes.cql.printing import part_text
-from panes.cql.resolved import Input, Joined, Resolved, ResolvedMerge, ResolvedQuery, ResolvedSink, Source
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from panes.cql import tree
+from panes.cql.catalog import (
+    Catalog,
+    Resolved,
+    ResolvedInput,
+    ResolvedJoin,
+    ResolvedMerge,
+    ResolvedQuery,
+    ResolvedSink,
+    ResolvedSource,
+    SchemaEntry,
+    StreamEntry,
+    streams_of,
+)
+from panes.cql.sources import stream_of_data
 from panes.cql.timing import known_time, time_of
-from panes.cql.tree import FileSource, NamedSource, SocketSource
+from panes.cql.tree import Join, Reference, Select, SourceFile, SourceSocket, SourceStream, Span, Statement, SubqueryRef
+from panes.cql.windows.clause import WindowClause
 from panes.plan.expressions import text_of
 
 
 def describe(name: str, catalog: Catalog) -> tuple[tuple[str, str, str], ...] | None:
     """Columns of a stream or schema, with what is known of each."""
-    entry = catalog.streams.find(name) or given_stream(catalog, name)
+    entry = catalog.streams.find(name) or stream_of_data(catalog, name)
     if entry is None:
         schema = catalog.schemas.find(name)
         return None if schema is None else tuple((c.name, str(c.type), "") for c in schema.columns)
@@ -24,16 +39,14 @@ def describe(name: str, catalog: Catalog) -> tuple[tuple[str, str, str], ...] | 
 def source_text(entry: StreamEntry) -> str:
     """Where a stream's rows come from."""
     source = entry.source
-    if isinstance(source, FileSource):
+    if isinstance(source, SourceFile):
         return f"file {source.path}"
-    if isinstance(source, SocketSource):
+    if isinstance(source, SourceSocket):
         return f"socket {source.host}:{source.port}"
-    if isinstance(source, NamedSource):
+    if isinstance(source, SourceStream):
         return f"data {source.name}"
     if entry.query is None:
         return "none yet"
-    from panes.cql.resolve import streams_of
-
     return f"derived from {', '.join(dict.fromkeys(s.name for s in streams_of(entry.query)))}"
 
 
@@ -56,12 +69,8 @@ def resolved_text(resolved: Resolved) -> str:
 
 
 def _silence(entry: StreamEntry) -> str:
-    said = [
-        f"\n  {word} {part_text(length)}"
-        for word, length in (("idle", entry.idle), ("timeout", entry.timeout))
-        if length is not None
-    ]
-    return "".join(said)
+    said = (clause for clause in entry.clauses if clause.of_sources)
+    return "".join(f"\n  {clause.word.lower()} {clause.length.cql()}" for clause in said)
 
 
 def _query(query: ResolvedQuery) -> str:
@@ -89,12 +98,12 @@ def _query(query: ResolvedQuery) -> str:
     if query.model is not None:
         lines.append(f"evaluated {query.model} driven")
     if query.early is not None:
-        lines.append(part_text(query.early).lower())
+        lines.append(query.early.cql().lower())
     return "\n".join(lines)
 
 
-def _source(source: Source) -> str:
-    if isinstance(source, Joined):
+def _source(source: ResolvedSource) -> str:
+    if isinstance(source, ResolvedJoin):
         head = f"{source.kind} join"
         if source.on is not None:
             head += f" on {text_of(source.on)}"
@@ -106,11 +115,11 @@ def _source(source: Source) -> str:
         lines.append(_indented(_query(source.origin)))
     if source.windows:
         lines.append(f"  time {time_of(source) or 'of arrival'}")
-        lines += [f"  window {part_text(w)}" for w in source.windows]
+        lines += [f"  window {w.cql()}" for w in source.windows]
     return "\n".join(lines)
 
 
-def _named(source: Input) -> str:
+def _named(source: ResolvedInput) -> str:
     if not isinstance(source.origin, StreamEntry):
         return f"subquery {source.alias}".rstrip()
     name = source.origin.name
@@ -119,3 +128,34 @@ def _named(source: Input) -> str:
 
 def _indented(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.splitlines())
+
+
+@dataclass(frozen=True)
+class Note:
+    """What is right, but may not be what was meant."""
+
+    short: str
+    hint: str
+    span: Span | None
+
+
+def notes_on(statement: Statement) -> Iterator[Note]:
+    """The notes on a statement as it is written."""
+    if isinstance(statement, tree.Explain):
+        yield from notes_on(statement.statement)
+    query = statement if isinstance(statement, Select) else getattr(statement, "query", None)
+    if isinstance(query, Select):
+        for window in _windows(query.source):
+            note = window.note()
+            if note is not None:
+                yield Note(*note, window.span)
+
+
+def _windows(source: Reference) -> Iterator[WindowClause]:
+    if isinstance(source, Join):
+        yield from _windows(source.left)
+        yield from _windows(source.right)
+        return
+    yield from source.windows
+    if isinstance(source, SubqueryRef):
+        yield from _windows(source.query.source)

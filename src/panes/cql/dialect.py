@@ -1,17 +1,22 @@
 """CQL's words and signs, and its expressions: a sqlglot dialect on top of the one of the Python API.
 
 Only the words below are keywords for sqlglot. All others, engine commands such as PRAGMA or COPY among them,
-are plain names that mean nothing unless the grammar asks for them.
+are plain names that mean nothing unless the grammar asks for them. Below is how expressions, names and words with what
+belongs to them are written, of which statements are made.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import re
+from collections.abc import Iterable
+from typing import Any, ClassVar, Protocol
 
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
-from panes.plan.dialect import ALLOWED_NODES, PanesSQL
+from panes.plan.dialect import PanesSQL
+from panes.plan.functions import ALLOWED_NODES
+from panes.plan.trees import writer
 
 _Tokenizer: Any = PanesSQL.Tokenizer
 _Parser: Any = PanesSQL.Parser
@@ -42,6 +47,8 @@ _WORDS = """
 
 _PHRASES = ("GROUP BY", "ORDER BY")
 _SIGNS = ("::", "==", "||", ">=", "<=", "<>", "!=", "<=>", "=>")
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 _SHIFTS = (exp.BitwiseLeftShift, exp.BitwiseRightShift)
 #: Operators on bits, and of text, from the ones that bind tightest, as in Spark SQL.
@@ -114,3 +121,50 @@ class Cql(PanesSQL):
 
 # sqlglot adds the comments of a template language to every dialect
 Cql.Tokenizer._COMMENTS.pop("{#", None)
+
+
+#: A scalar expression as CQL writes it.
+expression_text = writer(Cql, normalize_functions="lower")
+
+
+class Writable(Protocol):
+    """A part of a statement."""
+
+    def cql(self) -> str:
+        """The part as CQL on one line."""
+
+
+Part = exp.Expr | Writable
+
+
+def part_text(part: Part) -> str:
+    """A part of a statement as CQL on one line."""
+    return expression_text(part) if isinstance(part, exp.Expr) else part.cql()
+
+
+def name_text(name: str) -> str:
+    """A name, in quotes where it must be."""
+    plain = _PLAIN.match(name) and name.upper() not in RESERVED
+    return name if plain else "`" + name.replace("`", "``") + "`"
+
+
+def joined(*parts: str) -> str:
+    """Parts with spaces between them; those that are empty are left out."""
+    return " ".join(part for part in parts if part)
+
+
+def worded(word: str, part: Part | tuple[Part, ...] | None) -> str:
+    """A word and what belongs to it, or nothing."""
+    if part is None or part == ():
+        return ""
+    return f"{word} {listed(part) if isinstance(part, tuple) else part_text(part)}"
+
+
+def listed(parts: Iterable[Part]) -> str:
+    return ", ".join(map(part_text, parts))
+
+
+def quoted(*texts: str | None) -> str:
+    """Text in quotes, with commas between several; None is left out."""
+    literals = (exp.Literal.string(text) for text in texts if text is not None)
+    return ", ".join(map(expression_text, literals))

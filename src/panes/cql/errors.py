@@ -61,7 +61,7 @@ def span_at(text: str, start: int, end: int) -> Span:
     return Span(start, end, text.count("\n", 0, start) + 1, start - begin + 1)
 
 
-class Lines:
+class SpanMaker:
     """Makes many spans of one text, quickly if they come about in order."""
 
     def __init__(self, text: str) -> None:

@@ -14,20 +14,18 @@ import pyarrow as pa
 from sqlglot import exp
 
 from panes.aggregates.registry import names as aggregate_names
+from panes.cql.arithmetic import without_shifts
 from panes.cql.catalog import Problem
 from panes.cql.errors import did_you_mean
-from panes.cql.names import Found, Names
-from panes.cql.shifts import without_shifts
-from panes.cql.spoken import spoken
+from panes.cql.names import FoundColumn, SelectNames
 from panes.cql.timing import time_type
-from panes.cql.types import CHAR, Type, type_of
+from panes.cql.types import CHAR, Type, spoken, type_of
 from panes.errors import PanesError, WrongType
-from panes.plan.aggregation import aggregate_types, is_aggregate
-from panes.plan.arity import PLAIN_CALLS
-from panes.plan.dialect import ALLOWED_NODES, SCALAR_FUNCTIONS
+from panes.plan.aggregate_calls import is_aggregate
+from panes.plan.aggregation import aggregate_types
 from panes.plan.expressions import Expression, Scope, column_node, text_of
-from panes.plan.habits import FUNCTIONS
-from panes.plan.limits import too_long
+from panes.plan.functions import ALLOWED_NODES, PLAIN_CALLS, SCALAR_FUNCTIONS, call_problem
+from panes.plan.hints import FOREIGN_FUNCTIONS
 from panes.plan.names import inside
 from panes.plan.scalars import Scalars
 from panes.plan.trees import copied, rebuilt
@@ -72,13 +70,13 @@ def aggregates_in(tree: exp.Expr) -> list[exp.Expr]:
 
 
 def has_aggregates(tree: exp.Expr) -> bool:
-    return any(isinstance(n, exp.Anonymous) and is_aggregate(n.name) for n in tree.walk())
+    return bool(aggregates_in(tree))
 
 
-class Expressions:
+class ExpressionResolver:
     """Resolves the trees of one select."""
 
-    def __init__(self, names: Names, fail: Fail) -> None:
+    def __init__(self, names: SelectNames, fail: Fail) -> None:
         self.names = names
         self._fail = fail
         #: types of aggregates, by text
@@ -88,7 +86,9 @@ class Expressions:
         """An expression of one row; aggregates are refused."""
         for call in aggregates_in(tree):
             self._fail(
-                f"{_name(call)} is an aggregate and can't be used in {where}", call, f"{where} sees one row at a time"
+                f"{_bare(call).name} is an aggregate and can't be used in {where}",
+                call,
+                f"{where} sees one row at a time",
             )
         return self.resolve(tree)
 
@@ -163,7 +163,7 @@ class Expressions:
         fields: dict[str, pa.DataType] = {}
         for one in self.names.inputs:
             for column in one.columns:
-                node = self.names.node(Found(column.name, column, one))
+                node = self.names.node(FoundColumn(column.name, column, one))
                 alone = column.name if not self.names.joined else inside(one.alias, column.name)
                 fields[_flat_name(node) if node.table else alone] = column.type.arrow
         for name in self.names.using:
@@ -200,7 +200,7 @@ class Expressions:
                 return copied(node)
         return None
 
-    def _column(self, node: exp.Column, names: Names) -> exp.Expr:
+    def _column(self, node: exp.Column, names: SelectNames) -> exp.Expr:
         parts = [part.name for part in node.parts]
         try:
             if len(parts) == 1:
@@ -235,27 +235,23 @@ class Expressions:
                 if not (isinstance(node.parent, exp.Anonymous) and node.parent.name.lower() == "count"):
                     self._fail("* stands for all columns of a SELECT, or in count(*)", node)
             elif type(node) not in ALLOWED_NODES and not isinstance(node, _AROUND_AGGREGATES):
-                self._fail(f"{_words(node)} can't be used here", node)
+                self._fail(f"{type(node).__name__} syntax can't be used here", node)
             elif isinstance(node, exp.Binary) and not (node.args.get("this") and node.args.get("expression")):
                 self._fail("this operator needs a value on both sides", node)
             elif isinstance(node, exp.In) and not node.expressions:
                 self._fail("IN takes a list of values; a subquery can't be used here", node)
-            elif (problem := too_long(node)) is not None:
+            elif (problem := call_problem(node)) is not None:
                 self._fail(problem, node)
 
     def _check_call(self, node: exp.Anonymous) -> None:
         name = node.name.lower()
-        if name in PLAIN_CALLS:
-            fewest, most = PLAIN_CALLS[name]
-            if not fewest <= len(node.expressions) <= most:
-                self._fail(f"{name} takes {fewest} argument(s)", node)
-        elif is_aggregate(name):
+        if is_aggregate(name):
             inner = next((n for n in node.find_all(exp.Anonymous) if n is not node and is_aggregate(n.name)), None)
             if inner is not None:
                 self._fail(f"{inner.name} is inside {name}: aggregates can't be nested; use a subquery", inner)
-        elif not _is_list_of_options(node):
+        elif name not in PLAIN_CALLS and not _is_list_of_options(node):
             known = {*aggregate_names(), *SCALAR_FUNCTIONS}
-            hint = FUNCTIONS[name].cql if name in FUNCTIONS else did_you_mean(name, known)
+            hint = FOREIGN_FUNCTIONS[name].cql if name in FOREIGN_FUNCTIONS else did_you_mean(name, known)
             self._fail(f"there is no function {node.name!r}", node, hint)
 
 
@@ -281,16 +277,15 @@ def _flat_name(column: exp.Column) -> str:
 
 
 def _is_call(node: exp.Expr) -> bool:
-    inner = node
-    while isinstance(inner, exp.Filter | exp.IgnoreNulls | exp.WithinGroup):
-        inner = inner.this
+    inner = _bare(node)
     return isinstance(inner, exp.Anonymous) and is_aggregate(inner.name)
 
 
-def _name(call: exp.Expr) -> str:
+def _bare(call: exp.Expr) -> exp.Expr:
+    """A call without FILTER, WITHIN GROUP and IGNORE NULLS around it."""
     while isinstance(call, exp.Filter | exp.IgnoreNulls | exp.WithinGroup):
         call = call.this
-    return str(call.name)
+    return call
 
 
 def _double(node: exp.Literal) -> exp.Expr:
@@ -307,11 +302,3 @@ def _first_character(cast: exp.Cast, value: exp.Expr) -> exp.Expr:
     made = exp.Left(this=text, expression=exp.Literal.number(1))
     made.meta["char"] = True
     return in_place_of(made, cast, as_written(cast))
-
-
-def _words(node: exp.Expr) -> str:
-    if isinstance(node, exp.Subquery | exp.Select | exp.Exists):
-        return "a subquery in an expression"
-    if isinstance(node, exp.Window):
-        return "OVER (the windows in [brackets] take its place)"
-    return f"{type(node).__name__} syntax"

@@ -10,22 +10,28 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from panes.cql.errors import CqlError
+from panes.cql.grammar.queries import CLAUSES
+from panes.cql.grammar.windows import OPTIONS
 from panes.cql.layout_atoms import Atom, Comment, atoms_of, gap
-from panes.cql.layout_page import Page
 from panes.cql.parse import Located, Read, Reading, joined
+from panes.cql.stream_clauses import STREAM_CLAUSES
+from panes.cql.windows import KINDS
 
 INDENT = 4
 _OPEN = {"(": ")", "[": "]"}
 _JOIN_WORDS = ("CROSS", "INNER", "LEFT", "RIGHT", "FULL", "JOIN")
 #: Words that begin a line of their own where a statement or query does not fit one line.
-_CLAUSES = ("FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "EVALUATE", "EMIT", *_JOIN_WORDS)
-_STATEMENT_PARTS = ("SOURCE", "WATERMARK", "LATENESS", "IDLE", "TIMEOUT", "EXTENDS", "INSERT")
-_WINDOW_PARTS = ("EVERY", "OFFSET", "AT", "ALIGN", "PARTITIONED", "PARTITION", "WHERE", "AS", "MAX", "UNTIL")
+_CLAUSES = ("FROM", *CLAUSES, *_JOIN_WORDS)
+_STATEMENT_PARTS = ("SOURCE", *STREAM_CLAUSES, "EXTENDS", "INSERT")
+_WINDOW_PARTS = (
+    *(text.split()[0] for option in OPTIONS for text in option.spellings if not text.startswith("ON")),
+    *(word for kind in KINDS.values() for word in kind.breaks),
+)
 _QUERIES = ("SELECT", "MERGE")
 
 
 @dataclass
-class Group:
+class Bracketed:
     """Brackets and what is in them."""
 
     first: Atom
@@ -33,7 +39,7 @@ class Group:
     last: Atom
 
 
-Node = Atom | Group
+Node = Atom | Bracketed
 
 
 def format_text(text: str, width: int = 100) -> str:
@@ -83,9 +89,6 @@ def _write_statement(page: Page, atoms: list[Atom], indent: int) -> None:
     _write_block(page, _grouped(iter(atoms), None)[0], indent, _CLAUSES + _STATEMENT_PARTS)
 
 
-# --- where to break ---------------------------------------------------------------------------------------
-
-
 def _grouped(atoms: Iterator[Atom], closing: str | None) -> tuple[list[Node], Atom | None]:
     nodes: list[Node] = []
     for atom in atoms:
@@ -94,7 +97,7 @@ def _grouped(atoms: Iterator[Atom], closing: str | None) -> tuple[list[Node], At
         if atom.text in _OPEN:
             inner, last = _grouped(atoms, _OPEN[atom.text])
             assert last is not None, "the parser has checked that brackets match"
-            nodes.append(Group(atom, inner, last))
+            nodes.append(Bracketed(atom, inner, last))
         else:
             nodes.append(atom)
     return nodes, None
@@ -103,7 +106,7 @@ def _grouped(atoms: Iterator[Atom], closing: str | None) -> tuple[list[Node], At
 def _flat(nodes: list[Node]) -> list[Atom]:
     flat: list[Atom] = []
     for node in nodes:
-        flat += [node.first, *_flat(node.inner), node.last] if isinstance(node, Group) else [node]
+        flat += [node.first, *_flat(node.inner), node.last] if isinstance(node, Bracketed) else [node]
     return flat
 
 
@@ -215,8 +218,8 @@ def _terms(nodes: list[Node]) -> list[list[Node]]:
 
 def _write_nodes(page: Page, nodes: list[Node], indent: int) -> None:
     """One line, or else with brackets opened: the largest first, until the rest fits."""
-    groups = sorted((n for n in nodes if isinstance(n, Group)), key=lambda g: -_length([g]))
-    opened: list[Group] = []
+    groups = sorted((n for n in nodes if isinstance(n, Bracketed)), key=lambda g: -_length([g]))
+    opened: list[Bracketed] = []
     rest = _length(nodes)
     while groups and indent + rest > page.width:
         group = groups.pop(0)
@@ -224,13 +227,13 @@ def _write_nodes(page: Page, nodes: list[Node], indent: int) -> None:
             opened.append(group)
             rest = _length([n for n in nodes if not any(n is o for o in opened)])
     for node in nodes:
-        if isinstance(node, Group) and any(node is group for group in opened):
+        if isinstance(node, Bracketed) and any(node is group for group in opened):
             _write_group(page, node, indent)
         else:
             _write_flat(page, [node], indent)
 
 
-def _write_group(page: Page, group: Group, indent: int) -> None:
+def _write_group(page: Page, group: Bracketed, indent: int) -> None:
     page.atom(group.first, indent)
     inner = group.inner
     page.start(indent + INDENT)
@@ -252,3 +255,69 @@ def _write_group(page: Page, group: Group, indent: int) -> None:
 def _write_flat(page: Page, nodes: list[Node], indent: int) -> None:
     for atom in _flat(nodes):
         page.atom(atom, indent + INDENT)
+
+
+class Page:
+    """The lines that are written so far. Atoms go to the current line, and comments to where they belong."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self._done: list[str] = []
+        self._indent = 0
+        self._line = ""
+        self._must_break = False
+
+    def text(self) -> str:
+        self.end()
+        return "\n".join(self._done) + "\n" if self._done else ""
+
+    def end(self) -> None:
+        """Finish the current line, if anything is on it."""
+        if self._line:
+            self._done.append(" " * self._indent + self._line)
+        self._line = ""
+        self._must_break = False
+
+    def blank(self) -> None:
+        self.end()
+        if self._done and self._done[-1]:
+            self._done.append("")
+
+    def start(self, indent: int) -> None:
+        """Go to a new line, unless the current one is still empty."""
+        self.end()
+        self._indent = indent
+
+    def atom(self, atom: Atom, indent: int) -> None:
+        """Write an atom on the current line; `indent` is for further lines that its comments make necessary."""
+        indent = indent if self._line else self._indent
+        for comment in atom.above:
+            self.comment(comment, indent)
+        if self._must_break:
+            self.start(indent)
+        self._line += ("" if atom.tight or not self._line else " ") + atom.text
+        for comment in atom.behind:
+            self.comment(comment, indent)
+
+    def comment(self, comment: Comment, indent: int) -> None:
+        if comment.own_line or self._must_break:
+            self.start(indent)
+        self._line += (" " if self._line else "") + comment.text
+        self._must_break = comment.own_line or comment.ends_line
+
+    def between(self, comments: list[Comment], indent: int) -> None:
+        """Comments between statements: the one behind a semicolon stays on its line."""
+        for comment in comments:
+            if comment.after_blank:
+                self.blank()
+            if not comment.own_line and not self._line and self._done:
+                self._line, self._indent = self._done.pop(), 0
+            self.comment(comment, indent)
+
+    def semicolon(self, comments: list[Comment]) -> None:
+        """End a statement; comments before its semicolon go behind it."""
+        if self._must_break:
+            self.start(0)
+        self._line += ";"
+        self.end()
+        self.between(comments, 0)

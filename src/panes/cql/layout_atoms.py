@@ -8,18 +8,28 @@ from dataclasses import dataclass, field
 from sqlglot.tokens import Token, TokenType
 
 from panes.cql.dialect import RESERVED
-from panes.cql.lexing import Piece
+from panes.cql.grammar.queries import CLAUSES
+from panes.cql.grammar.statements import PHASES
+from panes.cql.grammar.windows import OPTIONS
+from panes.cql.lexing import StatementTokens
+from panes.cql.stream_clauses import STREAM_CLAUSES
+from panes.cql.windows import KINDS
 
 #: Words that are written in capitals where they are not names.
 KEYWORDS = RESERVED | frozenset(
-    """
-    schema stream extends source file socket console watermark lateness idle timeout
-    size every partitioned partition by session landmark fixed to band delta punctuated begin until threshold
-    at least rows cumulate max policy keep offset time zone align start change
-    group order asc desc nulls first last evaluate tuple batch driven emit early clock
-    explain parse rewrite resolve compile show streams schemas queries describe drop query
-    table tumble hop descriptor cast try_cast interval escape div filter distinct timestamp date datetime
-    """.upper().split()
+    [
+        *STREAM_CLAUSES,
+        *(word for kind in KINDS.values() for word in kind.keywords()),
+        *(word for option in OPTIONS for text in option.spellings for word in text.split()),
+        *(word for text in CLAUSES for word in text.split()),
+        *PHASES,
+        *"""
+        SCHEMA STREAM EXTENDS SOURCE FILE SOCKET CONSOLE START
+        ASC DESC NULLS FIRST LAST TUPLE BATCH DRIVEN EARLY CLOCK
+        EXPLAIN SHOW STREAMS SCHEMAS QUERIES DESCRIBE DROP QUERY
+        TABLE TUMBLE HOP DESCRIPTOR CAST TRY_CAST INTERVAL ESCAPE DIV FILTER DISTINCT TIMESTAMP DATE DATETIME
+        """.split(),
+    ]
 )
 #: Keywords that read like the name of a function before a parenthesis.
 _CALLS = frozenset({"TUMBLE", "HOP", "CUMULATE", "DESCRIPTOR", "TABLE", "CAST", "TRY_CAST", "LEFT", "RIGHT"})
@@ -62,7 +72,7 @@ class Atom:
         return bool(self.behind) and any(comment.ends_line for comment in self.behind)
 
 
-def atoms_of(text: str, piece: Piece, begin: int, names: set[int], calls: set[int]) -> list[Atom]:
+def atoms_of(text: str, piece: StatementTokens, begin: int, names: set[int], calls: set[int]) -> list[Atom]:
     """The tokens of a statement; `begin` is where the text after the statement before it begins.
 
     `names` and `calls` are the places of tokens that are names, and names of functions.

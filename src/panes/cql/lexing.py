@@ -45,7 +45,7 @@ _UNCLOSED = {"'": "text in single quotes", '"': "text in double quotes", "`": "a
 
 
 @dataclass(frozen=True)
-class Piece:
+class StatementTokens:
     """One statement of a text, from `start` to before its semicolon; its tokens are placed in the whole text."""
 
     start: int
@@ -53,7 +53,7 @@ class Piece:
     tokens: list[Token]
 
 
-def pieces(text: str) -> Iterator[Piece | CqlError]:
+def pieces(text: str) -> Iterator[StatementTokens | CqlError]:
     """The statements of a text in order; an error in the place of a statement that has no tokens."""
     try:
         _check_text(text)
@@ -67,7 +67,7 @@ def pieces(text: str) -> Iterator[Piece | CqlError]:
             yield error
         else:
             if tokens:
-                yield Piece(start, end, tokens)
+                yield StatementTokens(start, end, tokens)
 
 
 def is_whole(text: str) -> bool:

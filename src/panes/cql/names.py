@@ -11,14 +11,22 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from panes.cql.catalog import Column, Columns, Problem
+from panes.cql.catalog import (
+    Problem,
+    ResolvedInput,
+    ResolvedJoin,
+    ResolvedSelect,
+    ResolvedSource,
+    StreamColumn,
+    column_named,
+)
 from panes.cql.errors import did_you_mean
-from panes.cql.resolved import Input, Joined, ResolvedSelect, Source
 from panes.plan.expressions import column_node
-from panes.plan.habits import BARE, FUNCTIONS
+from panes.plan.hints import BARE, FOREIGN_FUNCTIONS
+from panes.plan.steps import FINAL, RESERVED
 
 #: Columns that the windows of a query have.
-PSEUDO_COLUMNS = ("window", "window_start", "window_end", "window_from", "window_to", "revision", "final", "void")
+PSEUDO_COLUMNS = frozenset({*RESERVED, FINAL})
 
 
 _WHERE = ("is not known in WHERE, which comes before the windows", "a condition on results is HAVING")
@@ -33,19 +41,19 @@ def is_of_windows(node: exp.Expr) -> bool:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundColumn:
     """What a reference means; `input` is None for the columns that windows have."""
 
     name: str
-    column: Column | None = None
-    input: Input | None = None
+    column: StreamColumn | None = None
+    input: ResolvedInput | None = None
 
 
 @dataclass(frozen=True)
-class Names:
+class SelectNames:
     """The columns that the expressions of one select may use."""
 
-    inputs: tuple[Input, ...]
+    inputs: tuple[ResolvedInput, ...]
     #: stream names by which an input can be called besides its alias
     streams: tuple[str, ...]
     windowed: bool
@@ -56,18 +64,18 @@ class Names:
     absent: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, source: Source) -> Names:
+    def of(cls, source: ResolvedSource) -> SelectNames:
         inputs, using = _inputs(source)
         streams = tuple(getattr(i.origin, "name", "") for i in inputs)
         return cls(inputs, streams, any(i.windows for i in inputs), using=using)
 
     @property
-    def of_rows(self) -> Names:
+    def of_rows(self) -> SelectNames:
         """The same names where windows are still to come: in the WHERE of a single stream."""
         return replace(self, windowed=False, before=_WHERE if self.windowed else None)
 
     @property
-    def in_aggregates(self) -> Names:
+    def in_aggregates(self) -> SelectNames:
         """The same names inside of aggregates, which are over rows."""
         return replace(self, windowed=False, before=_AGGREGATE)
 
@@ -75,7 +83,7 @@ class Names:
     def joined(self) -> bool:
         return len(self.inputs) > 1
 
-    def all(self) -> list[tuple[Input, Column]]:
+    def all(self) -> list[tuple[ResolvedInput, StreamColumn]]:
         """What `*` stands for: the columns of all inputs in order, those of USING once."""
         used = {name.lower() for name in self.using}
         found = []
@@ -83,7 +91,7 @@ class Names:
             found += [(one, c) for c in one.columns if not (place and c.name.lower() in used)]
         return found
 
-    def of_input(self, qualifier: str) -> Input:
+    def of_input(self, qualifier: str) -> ResolvedInput:
         """The input that a qualifier means."""
         wanted = qualifier.lower()
         named = [i for i in self.inputs if i.alias.lower() == wanted]
@@ -96,42 +104,42 @@ class Names:
             raise Problem(f"there is no stream or alias {qualifier!r} in this FROM", did_you_mean(qualifier, known))
         return named[0]
 
-    def find(self, name: str, qualifier: str | None = None) -> Found:
+    def find(self, name: str, qualifier: str | None = None) -> FoundColumn:
         """What `qualifier.name` means; raises Problem with the rule."""
         if qualifier is not None:
             one = self.of_input(qualifier)
-            column = _column(one.columns, name)
+            column = column_named(one.columns, name)
             if column is None:
                 known = [c.name for c in one.columns]
                 shown = one.alias or "the subquery"
                 raise Problem(f"{shown} has no column {name!r}", did_you_mean(name, known) or _listed(known))
-            return Found(column.name, column, one)
+            return FoundColumn(column.name, column, one)
         if self._of_windows(name):
-            return Found(name.lower())
+            return FoundColumn(name.lower())
         return self.find_column(name)
 
     def _of_windows(self, name: str) -> bool:
         return self.windowed and name.lower() in PSEUDO_COLUMNS and name.lower() not in self.absent
 
-    def find_column(self, name: str) -> Found:
+    def find_column(self, name: str) -> FoundColumn:
         """The column of an input that a bare name means, where it can't be one of the windows."""
-        found = [(i, c) for i in self.inputs if (c := _column(i.columns, name)) is not None]
+        found = [(i, c) for i in self.inputs if (c := column_named(i.columns, name)) is not None]
         if len(found) > 1 and name.lower() not in {n.lower() for n in self.using}:
             sides = " and ".join(f"{i.alias}.{c.name}" for i, c in found)
             raise Problem(f"{name!r} is ambiguous: it could be {sides}", "write which of them")
         if found:
-            return Found(found[0][1].name, found[0][1], found[0][0])
+            return FoundColumn(found[0][1].name, found[0][1], found[0][0])
         if self.windowed and name.lower() in self.absent:
             raise Problem(f"the windows of this query have no {name.lower()}", self.absent[name.lower()])
         if self.before is not None and name.lower() in PSEUDO_COLUMNS:
             why, instead = self.before
             raise Problem(f"{name.lower()} {why}", instead)
         known = [c.name for i in self.inputs for c in i.columns]
-        habit = FUNCTIONS[name.lower()].cql if name.lower() in BARE else ""
+        habit = FOREIGN_FUNCTIONS[name.lower()].cql if name.lower() in BARE else ""
         hint = habit or self._exposed(name) or did_you_mean(name, known) or _listed(known)
         raise Problem(f"there is no column {name!r}", hint)
 
-    def find_resolved(self, node: exp.Column) -> Column | None:
+    def find_resolved(self, node: exp.Column) -> StreamColumn | None:
         """The column that a resolved reference means, if it is one of an input."""
         if self.windowed and is_of_windows(node):
             return None
@@ -146,12 +154,12 @@ class Names:
         """A hint where the name exists below: a subquery shows only what it selects."""
         for one in self.inputs:
             if isinstance(one.origin, ResolvedSelect):
-                below = Names.of(one.origin.source)
-                if any(_column(i.columns, name) is not None for i in below.inputs):
+                below = SelectNames.of(one.origin.source)
+                if any(column_named(i.columns, name) is not None for i in below.inputs):
                     return f"a subquery shows only what it selects: add {name} to its SELECT"
         return ""
 
-    def node(self, found: Found) -> exp.Column:
+    def node(self, found: FoundColumn) -> exp.Column:
         """A reference in the resolved tree."""
         node = column_node(found.name)
         merged = found.name.lower() in {name.lower() for name in self.using}
@@ -160,13 +168,13 @@ class Names:
             node.set("table", exp.to_identifier(found.input.alias or NAMELESS))
         return node
 
-    def shown(self, found: Found) -> exp.Expr:
+    def shown(self, found: FoundColumn) -> exp.Expr:
         """A column of an input as `*` shows it: of USING what either side has."""
         node = self.node(found)
         if not (node.table and found.name.lower() in {name.lower() for name in self.using}):
             return node
-        sides = [(i, c) for i in self.inputs if (c := _column(i.columns, found.name)) is not None]
-        first, *others = [self.node(Found(c.name, c, i)) for i, c in sides]
+        sides = [(i, c) for i in self.inputs if (c := column_named(i.columns, found.name)) is not None]
+        first, *others = [self.node(FoundColumn(c.name, c, i)) for i, c in sides]
         return exp.Coalesce(this=first, expressions=others)
 
 
@@ -174,13 +182,8 @@ def _listed(known: list[str]) -> str:
     return f"there are: {', '.join(known)}" if 0 < len(known) <= 12 else ""
 
 
-def _column(columns: Columns, name: str) -> Column | None:
-    wanted = name.lower()
-    return next((c for c in columns if c.name.lower() == wanted), None)
-
-
-def _inputs(source: Source) -> tuple[tuple[Input, ...], tuple[str, ...]]:
-    if isinstance(source, Joined):
+def _inputs(source: ResolvedSource) -> tuple[tuple[ResolvedInput, ...], tuple[str, ...]]:
+    if isinstance(source, ResolvedJoin):
         left, using = _inputs(source.left)
         return (*left, source.right), (*using, *source.using)
     return (source,), ()

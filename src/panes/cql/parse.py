@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from panes.cql.errors import CqlError, Lines
-from panes.cql.grammar.statements import Statements, continues
+from panes.cql.errors import CqlError, SpanMaker
+from panes.cql.grammar.statements import StatementReader, continues
 from panes.cql.grammar.words import Stop
-from panes.cql.lexing import Piece, pieces
+from panes.cql.lexing import StatementTokens, pieces
 from panes.cql.tree import Span, Split, Statement
 
 #: `parse_all` gives up after that many errors, if not told otherwise.
@@ -38,7 +38,7 @@ class Located:
 class Read:
     """What a piece of a text is: a statement, or more clauses of the split before it, which is given anew."""
 
-    piece: Piece
+    piece: StatementTokens
     located: Located
     more: bool = False
 
@@ -48,7 +48,7 @@ class Reading:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._reader = Statements(text, Lines(text))
+        self._reader = StatementReader(text, SpanMaker(text))
 
     @property
     def name_places(self) -> set[int]:
@@ -78,11 +78,11 @@ class Reading:
             before = None if isinstance(item, CqlError) else item.located
             yield item
 
-    def _located(self, piece: Piece, split: Split | None, start: int) -> Located:
+    def _located(self, piece: StatementTokens, split: Split | None, start: int) -> Located:
         statement = self._statement(piece, split)
         return Located(statement, self._reader.lines.span(start, piece.tokens[-1].end + 1), self._text)
 
-    def _statement(self, piece: Piece, split: Split | None) -> Statement:
+    def _statement(self, piece: StatementTokens, split: Split | None) -> Statement:
         try:
             return self._reader.more_of(split, piece.tokens) if split else self._reader.whole(piece.tokens)
         except Stop as stop:
@@ -102,12 +102,17 @@ def parse(text: str) -> tuple[Located, ...]:
     return found
 
 
-def parse_one(text: str) -> Statement:
-    """The one statement of a text."""
+def only_one(text: str) -> Located:
+    """The one statement of a text, and where it stands."""
     found = parse(text)
     if len(found) != 1:
         raise CqlError(f"expected one statement, found {len(found)}")
-    return found[0].statement
+    return found[0]
+
+
+def parse_one(text: str) -> Statement:
+    """The one statement of a text."""
+    return only_one(text).statement
 
 
 def parse_all(text: str, most_errors: int = MAX_ERRORS) -> tuple[tuple[Located, ...], tuple[CqlError, ...]]:

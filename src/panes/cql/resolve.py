@@ -10,29 +10,30 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NoReturn
 
-from sqlglot import exp
-
 from panes.cql import tree
-from panes.cql.catalog import Catalog, Column, Columns, Problem, SchemaEntry, StreamEntry
-from panes.cql.errors import CqlError, did_you_mean, span_of
-from panes.cql.resolve_select import SelectResolver
-from panes.cql.resolve_windows import in_units_of
-from panes.cql.resolved import (
-    Input,
-    Joined,
-    Output,
+from panes.cql.catalog import (
+    Catalog,
+    Problem,
     Resolved,
+    ResolvedInput,
     ResolvedMerge,
+    ResolvedOutput,
     ResolvedQuery,
     ResolvedSelect,
     ResolvedSink,
-    Source,
+    SchemaEntry,
+    StreamColumn,
+    StreamColumns,
+    StreamEntry,
+    column_named,
+    streams_of,
 )
-from panes.cql.tree import Attribute, Name, Span, Statement
+from panes.cql.errors import CqlError, did_you_mean
+from panes.cql.resolve_select import SelectResolver
+from panes.cql.stream_clauses import StreamClause, Watermark
+from panes.cql.tree import ColumnDefinition, Name, Statement
 from panes.cql.types import NAMED, conversion, converts, type_named
-from panes.errors import QueryError
 from panes.plan.expressions import column_node, text_of
-from panes.plan.silence import silent_for
 
 
 def resolve(statement: Statement, catalog: Catalog, text: str = "") -> Resolved:
@@ -43,11 +44,6 @@ def resolve(statement: Statement, catalog: Catalog, text: str = "") -> Resolved:
 class _Resolver(SelectResolver):
     """Statements other than SELECT, which `SelectResolver` knows."""
 
-    def __init__(self, catalog: Catalog, text: str) -> None:
-        self.catalog = catalog
-        self.text = text
-        self.places = {}
-
     def statement(self, node: Statement) -> Resolved:
         if isinstance(node, tree.CreateSchema):
             return self._create_schema(node)
@@ -55,19 +51,17 @@ class _Resolver(SelectResolver):
             return self._create_stream(node)
         if isinstance(node, tree.Select | tree.Merge):
             query = self._query(node)
-            self._check_bound(query, node)
+            self._check_bound(query)
             return query
         if isinstance(node, tree.Insert):
             return self._insert(node)
         if isinstance(node, tree.InsertSink):
             query = self._query(node.query)
-            self._check_bound(query, node.query)
+            self._check_bound(query)
             return ResolvedSink(node.sink, node.path, query)
         if isinstance(node, tree.Split):
             return self._split(node)
-        raise CqlError(f"{type(node).__name__} is no statement that makes or asks something")
-
-    # --- definitions ---
+        raise CqlError(f"{type(node).__name__} is not a statement that makes or asks something")
 
     def _create_schema(self, node: tree.CreateSchema) -> SchemaEntry:
         columns = self._columns(node.definition)
@@ -97,47 +91,39 @@ class _Resolver(SelectResolver):
         if query is not None:
             query = self._filled(query, schema.columns, name, node.query, node.name)
         time = self._event_time(node, schema.columns)
-        if isinstance(node.source, tree.NamedSource) and node.source.name.lower() not in self._given():
+        if isinstance(node.source, tree.SourceStream) and node.source.name.lower() not in self._given():
             # it may be given later, but a name that is nearly one of those given is a slip
             near = did_you_mean(node.source.name, self.catalog.data)
             if near:
                 self.fail(f"no data was given under the name {node.source.name!r}", node.name, near)
-        watermark, lateness = node.watermark, node.lateness
-        on = next((c for c in schema.columns if c.name == time), None)
-        if on is not None and watermark is not None:
-            watermark = replace(watermark, delay=in_units_of(watermark.delay, on))
-            lateness = None if lateness is None else in_units_of(lateness, on)
-        self._check_silence(node)
-        return StreamEntry(name, schema, node.source, query, watermark, lateness, time, node.idle, node.timeout)
+        clauses = tuple(self._stream_clause(clause, node, time) for clause in node.clauses)
+        return StreamEntry(name, schema, node.source, query, clauses, None if time is None else time.name)
 
-    def _check_silence(self, node: tree.CreateStream) -> None:
-        for word, length in (("IDLE", node.idle), ("TIMEOUT", node.timeout)):
-            if length is None:
-                continue
-            if node.query is not None:
-                self.fail(
-                    f"{word} is for streams with a SOURCE", node.name, "give it to the streams that this one reads"
-                )
-            if length.unit is None:
-                self.fail(f"{word} {length.number} has no unit", node.name, f"write {word} {length.number} sec")
-            try:
-                silent_for(f"{length.number} {length.unit}", word)
-            except QueryError as error:
-                self.fail(str(error), node.name)
+    def _stream_clause(self, clause: StreamClause, node: tree.CreateStream, time: StreamColumn | None) -> StreamClause:
+        if clause.of_sources and node.query is not None:
+            hint = "give it to the streams that this one reads"
+            self.fail(f"{clause.word} is for streams with a SOURCE", node.name, hint)
+        if isinstance(clause, Watermark) and clause.on is not None and time is not None:
+            clause = replace(clause, on=Name(time.name, clause.on.span))
+
+        def refuse(message: str, hint: str) -> NoReturn:
+            self.fail(message, node.name, hint)
+
+        return clause.resolved(None if time is None else time.type.arrow, refuse)
 
     def _given(self) -> set[str]:
         return {name.lower() for name in self.catalog.data}
 
-    def _event_time(self, node: tree.CreateStream, columns: Columns) -> str | None:
-        if node.watermark is None or node.watermark.on is None:
+    def _event_time(self, node: tree.CreateStream, columns: StreamColumns) -> StreamColumn | None:
+        on = next((clause.on for clause in node.clauses if isinstance(clause, Watermark)), None)
+        if on is None:
             return None
-        on = node.watermark.on
-        found = next((c for c in columns if c.name.lower() == on.text.lower()), None)
+        found = column_named(columns, on.text)
         if found is None:
             hint = did_you_mean(on.text, [c.name for c in columns])
             self.fail(f"WATERMARK ... ON {on.text}: {node.name.text} has no column {on.text!r}", on, hint)
         self.check_time(found, on, "WATERMARK ... ON")
-        return found.name
+        return found
 
     def _schema(self, name: Name) -> SchemaEntry:
         try:
@@ -145,7 +131,7 @@ class _Resolver(SelectResolver):
         except Problem as problem:
             self.fail(problem.short, name, problem.hint)
 
-    def _columns(self, definition: Name | Sequence[Attribute]) -> Columns:
+    def _columns(self, definition: Name | Sequence[ColumnDefinition]) -> StreamColumns:
         if isinstance(definition, Name):
             return self._schema(definition).columns
         columns = []
@@ -154,19 +140,17 @@ class _Resolver(SelectResolver):
             if found is None:
                 hint = did_you_mean(attribute.type.text, NAMED) or f"there are: {', '.join(NAMED)}"
                 self.fail(f"there is no type {attribute.type.text!r}", attribute.type, hint)
-            columns.append(Column(attribute.name.text, found))
+            columns.append(StreamColumn(attribute.name.text, found))
         self._check_names(columns, definition)
         return tuple(columns)
 
-    def _check_names(self, columns: Sequence[Column], written: Sequence[Attribute]) -> None:
+    def _check_names(self, columns: Sequence[StreamColumn], written: Sequence[ColumnDefinition]) -> None:
         seen: set[str] = set()
         for place, column in enumerate(columns):
             if column.name.lower() in seen:
                 at = [a.name for a in written if a.name.text.lower() == column.name.lower()]
                 self.fail(f"there are two columns named {column.name!r}; case does not count", at[-1] if at else place)
             seen.add(column.name.lower())
-
-    # --- queries that fill streams ---
 
     def _query(self, node: tree.Select | tree.Merge) -> ResolvedQuery:
         return self._merge(node) if isinstance(node, tree.Merge) else self.select(node)
@@ -228,7 +212,9 @@ class _Resolver(SelectResolver):
                 made[name.lower()] = self._bind(known, query, select, clause.target)
         return tuple(made.values())
 
-    def _filled(self, query: ResolvedQuery, wanted: Columns, name: str, written: object, at: Name) -> ResolvedQuery:
+    def _filled(
+        self, query: ResolvedQuery, wanted: StreamColumns, name: str, written: object, at: Name
+    ) -> ResolvedQuery:
         """A query whose columns are those of the stream that it fills: by position, converted where implied."""
         given = query.columns
         if len(given) != len(wanted):
@@ -240,10 +226,10 @@ class _Resolver(SelectResolver):
         if isinstance(query, ResolvedMerge):
             if given == wanted:
                 return query
-            inner = Input(name, given, query)
-            query = ResolvedSelect(tuple(Output(c.name, column_node(c.name), c.type) for c in given), inner)
+            inner = ResolvedInput(name, given, query)
+            query = ResolvedSelect(tuple(ResolvedOutput(c.name, column_node(c.name), c.type) for c in given), inner)
         entries = written.entries if isinstance(written, tree.Select) else ()
-        outputs: list[Output] = []
+        outputs: list[ResolvedOutput] = []
         for place, (output, column) in enumerate(zip(query.outputs, wanted, strict=True)):
             if not converts(output.type, column.type):
                 spot = entries[place].expression if len(entries) == len(wanted) else at
@@ -254,15 +240,13 @@ class _Resolver(SelectResolver):
                     "write CAST(... AS ...) if it should",
                 )
             made = conversion(output.tree, output.type, column.type)
-            outputs.append(Output(column.name, made, column.type, output.span))
+            outputs.append(ResolvedOutput(column.name, made, column.type, output.span))
         if query.distinct:
             # distinct rows are ordered by what they hold
             changed = {text_of(old.tree): new.tree for old, new in zip(query.outputs, outputs, strict=True)}
             order = tuple(replace(o, tree=changed.get(text_of(o.tree), o.tree)) for o in query.order_by)
             query = replace(query, order_by=order)
         return replace(query, outputs=tuple(outputs))
-
-    # --- rules over the whole ---
 
     def _reads(self, query: ResolvedQuery, name: str) -> bool:
         """Whether a query reads the stream `name`, itself or through streams derived from it."""
@@ -271,7 +255,7 @@ class _Resolver(SelectResolver):
             for entry in map(self._current, streams_of(query))
         )
 
-    def _check_bound(self, query: ResolvedQuery, node: object) -> None:
+    def _check_bound(self, query: ResolvedQuery) -> None:
         for entry in map(self._current, streams_of(query)):
             if not entry.bound:
                 self.fail(
@@ -280,33 +264,14 @@ class _Resolver(SelectResolver):
                     f"bind it: INSERT INTO {entry.name} SELECT ..., or create it with SOURCE ...",
                 )
             if entry.query is not None:
-                self._check_bound(entry.query, node)
+                self._check_bound(entry.query)
 
     def _current(self, entry: StreamEntry) -> StreamEntry:
         """The entry as it is now: it may have been bound since."""
         return self.catalog.streams.find(entry.name) or entry
 
-    def fail(self, message: str, at: object, hint: str = "") -> NoReturn:
-        span = at if isinstance(at, Span) else getattr(at, "span", None)
-        if isinstance(at, exp.Expr):
-            span = span_of(at, self.text)
-        raise CqlError(message, text=self.text or None, span=span, hints=[hint])
 
-
-def streams_of(query: ResolvedQuery | Source | StreamEntry) -> list[StreamEntry]:
-    """The streams that a query names in its FROM, at any depth, in order."""
-    if isinstance(query, StreamEntry):
-        return [query]
-    if isinstance(query, ResolvedMerge):
-        return list(query.inputs)
-    if isinstance(query, ResolvedSelect):
-        return streams_of(query.source)
-    if isinstance(query, Joined):
-        return [*streams_of(query.left), *streams_of(query.right)]
-    return streams_of(query.origin)
-
-
-def _difference(left: Columns, right: Columns) -> str:
+def _difference(left: StreamColumns, right: StreamColumns) -> str:
     if len(left) != len(right):
         return f"{len(left)} columns against {len(right)}"
     for one, other in zip(left, right, strict=True):

@@ -6,26 +6,34 @@ A window makes a relation of a part of a stream; without one, only what works ro
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NoReturn
 
 import pyarrow as pa
 from sqlglot import exp
 
 from panes.cql import tree
-from panes.cql.catalog import Catalog, Column, Problem, StreamEntry
+from panes.cql.catalog import (
+    Catalog,
+    Problem,
+    ResolvedInput,
+    ResolvedJoin,
+    ResolvedOrder,
+    ResolvedOutput,
+    ResolvedSelect,
+    ResolvedSource,
+    StreamColumn,
+    StreamEntry,
+    column_named,
+)
+from panes.cql.dialect import expression_text
 from panes.cql.errors import did_you_mean
-from panes.cql.expressions import Expressions, aggregates_in, has_aggregates
-from panes.cql.given import given_stream
-from panes.cql.names import Found, Names, is_of_windows
-from panes.cql.printing import expression_text
+from panes.cql.expressions import ExpressionResolver, aggregates_in, has_aggregates
+from panes.cql.names import FoundColumn, SelectNames, is_of_windows
 from panes.cql.resolve_windows import WindowResolver
-from panes.cql.resolved import Input, Joined, Order, Output, ResolvedSelect, Source
-from panes.cql.timing import is_time_based
-from panes.cql.tree import Entry, Name, Select
-from panes.cql.window_columns import absent_columns
+from panes.cql.sources import stream_of_data
+from panes.cql.timing import absent_columns
+from panes.cql.tree import Name, Select, SelectItem
 from panes.plan.expressions import text_of
 from panes.plan.trees import copied, rebuilt
 from panes.plan.written import in_place_of, named
@@ -37,22 +45,18 @@ _ADD_WINDOW = "add [SIZE ...] after the stream's name"
 _AGGREGATE_EARLY = "select aggregates, without DISTINCT, LIMIT or JOIN, or leave EMIT out"
 
 
-class SelectResolver(WindowResolver, ABC):
+class SelectResolver(WindowResolver):
     """Resolves selects against a catalog."""
 
-    catalog: Catalog
-    text: str
-    #: where the text names each stream, for messages
-    places: dict[str, Name]
-
-    @abstractmethod
-    def fail(self, message: str, at: object, hint: str = "") -> NoReturn:
-        """Raise a CqlError that underlines what it is about."""
+    def __init__(self, catalog: Catalog, text: str) -> None:
+        super().__init__(catalog, text)
+        #: where the text names each stream, for messages
+        self.places: dict[str, Name] = {}
 
     def stream(self, name: Name) -> StreamEntry:
         """The stream of that name: one that a statement made, or data that the program gave."""
         self.places.setdefault(name.text.lower(), name)
-        found = self.catalog.streams.find(name.text) or given_stream(self.catalog, name.text)
+        found = self.catalog.streams.find(name.text) or stream_of_data(self.catalog, name.text)
         if found is None:
             known = [*self.catalog.streams.names, *self.catalog.data]
             hint = did_you_mean(name.text, known) or "create it first: CREATE STREAM ..."
@@ -61,10 +65,10 @@ class SelectResolver(WindowResolver, ABC):
 
     def select(self, node: Select) -> ResolvedSelect:
         source = self._reference(node.source)
-        names = Names.of(source)
+        names = SelectNames.of(source)
         names = replace(names, absent=absent_columns(names.inputs, self.catalog, early=node.early is not None))
-        expressions = Expressions(names, self.fail)
-        rows = expressions if names.joined or not names.windowed else Expressions(names.of_rows, self.fail)
+        expressions = ExpressionResolver(names, self.fail)
+        rows = expressions if names.joined or not names.windowed else ExpressionResolver(names.of_rows, self.fail)
         where = None if node.where is None else rows.row(node.where, "WHERE")
         entries = [(entry, self._entry(entry, expressions)) for entry in node.entries]
         shared = [] if where is None or rows is not expressions else [where]
@@ -91,15 +95,13 @@ class SelectResolver(WindowResolver, ABC):
             self._check_bare(node, made)
         return made
 
-    # --- inputs ---
-
-    def _reference(self, node: tree.Reference) -> Source:
+    def _reference(self, node: tree.Reference) -> ResolvedSource:
         if isinstance(node, tree.Join):
             return self._join(node)
         if isinstance(node, tree.StreamRef):
             entry = self.stream(node.name)
             alias = node.alias.text if node.alias is not None else entry.name
-            return self.windowed(Input(alias, entry.columns, entry), node.windows)
+            return self.windowed(ResolvedInput(alias, entry.columns, entry), node.windows)
         query = self.select(node.query)
         if is_windowed_stream(query):
             self.fail(
@@ -108,34 +110,34 @@ class SelectResolver(WindowResolver, ABC):
                 "rewrite moves its window to the enclosing reference: (SELECT ...) [SIZE ...] AS name",
             )
         alias = "" if node.alias is None else node.alias.text
-        return self.windowed(Input(alias, query.columns, query), node.windows)
+        return self.windowed(ResolvedInput(alias, query.columns, query), node.windows)
 
-    def _join(self, node: tree.Join) -> Joined:
+    def _join(self, node: tree.Join) -> ResolvedJoin:
         left, right = self._reference(node.left), self._reference(node.right)
-        assert isinstance(right, Input)
-        names = Names.of(Joined(left, right, node.kind))
+        assert isinstance(right, ResolvedInput)
+        names = SelectNames.of(ResolvedJoin(left, right, node.kind))
         self._check_sides(names, node)
         using = []
         for name in node.using:
             found = []
             for one in names.inputs:
-                column = next((c for c in one.columns if c.name.lower() == name.text.lower()), None)
+                column = column_named(one.columns, name.text)
                 if column is None:
                     hint = did_you_mean(name.text, [c.name for c in one.columns])
                     self.fail(f"USING ({name.text}): {one.alias} has no column {name.text!r}", name, hint)
                 found.append(column.name)
             using.append(found[0])
-        joined = Joined(left, right, node.kind, None, tuple(using))
+        joined = ResolvedJoin(left, right, node.kind, None, tuple(using))
         if node.on is None:
             return joined
-        names = Names.of(joined)
+        names = SelectNames.of(joined)
         names = replace(names, absent=absent_columns(names.inputs, self.catalog, early=False))
-        expressions = Expressions(names, self.fail)
+        expressions = ExpressionResolver(names, self.fail)
         on = expressions.row(node.on, "the ON of a join")
         self._check_condition(expressions, on, node.on, "ON")
-        return Joined(left, right, node.kind, on, joined.using)
+        return ResolvedJoin(left, right, node.kind, on, joined.using)
 
-    def _check_sides(self, names: Names, node: tree.Join) -> None:
+    def _check_sides(self, names: SelectNames, node: tree.Join) -> None:
         """Every side has an own alias and the same time-based window (SPEC Q-18)."""
         seen: set[str] = set()
         for one in names.inputs:
@@ -150,30 +152,19 @@ class SelectResolver(WindowResolver, ABC):
                 self.fail(f"{one.alias} has no window, and a join needs one on each side", node.span, _ADD_WINDOW)
             if len(one.windows) > 1:
                 self.fail(f"{one.alias} has {len(one.windows)} windows, and a join takes one", node.span)
-            if not is_time_based(one.windows[0]):
-                why = "counts rows" if one.windows[0].kind == "size" else "ends where its rows say"
-                self.fail(
-                    f"the window of {one.alias} {why}, and a join needs time-based windows",
-                    one.windows[0].span or node.span,
-                    "rows of two streams belong together by time: write [SIZE 3 sec] or [SIZE 3 sec ON ts]",
-                )
-            if one.windows[0].changes:
-                self.fail(
-                    "ON CHANGE is about the rows of one stream, and a join has those of several",
-                    one.windows[0].span or node.span,
-                    "leave ON CHANGE out",
-                )
-            if _shape(one.windows[0]) != _shape(first.windows[0]):
+            window = one.windows[0]
+            refused = window.refused_in_joins(one.alias)
+            if refused is not None:
+                self.fail(refused[0], window.span or node.span, refused[1])
+            if window.shape() != first.windows[0].shape():
                 self.fail(
                     f"{first.alias} and {one.alias} have different windows",
-                    one.windows[0].span or node.span,
+                    window.span or node.span,
                     "a join needs the same time-based window on both sides",
                 )
 
-    # --- columns of the result ---
-
-    def _keys(self, node: Select, expressions: Expressions) -> tuple[Output, ...]:
-        keys: dict[str, Output] = {}
+    def _keys(self, node: Select, expressions: ExpressionResolver) -> tuple[ResolvedOutput, ...]:
+        keys: dict[str, ResolvedOutput] = {}
         for written in node.group_by:
             resolved = expressions.row(self._with_aliases(written, node.entries, expressions.names), "GROUP BY")
             if isinstance(resolved, exp.Column) and expressions.names.find_resolved(resolved) is None:
@@ -184,16 +175,18 @@ class SelectResolver(WindowResolver, ABC):
             kind = expressions.type(resolved, written)
             if pa.types.is_nested(kind.arrow):
                 self.fail(f"GROUP BY takes single values; this is {kind}", written)
-            keys.setdefault(text_of(resolved), Output(name, resolved, kind))
+            keys.setdefault(text_of(resolved), ResolvedOutput(name, resolved, kind))
         return tuple(keys.values())
 
-    def _order(self, item: tree.OrderItem, node: Select, expressions: Expressions) -> Order:
+    def _order(self, item: tree.OrderItem, node: Select, expressions: ExpressionResolver) -> ResolvedOrder:
         written = self._with_aliases(item.expression, node.entries, expressions.names, aliases_first=True)
         resolved = expressions.resolve(written)
         expressions.type(resolved, item.expression)
-        return Order(resolved, item.descending, item.nulls_first)
+        return ResolvedOrder(resolved, item.descending, item.nulls_first)
 
-    def _outputs(self, entries: Sequence[tuple[Entry, Shown]], expressions: Expressions) -> tuple[Output, ...]:
+    def _outputs(
+        self, entries: Sequence[tuple[SelectItem, Shown]], expressions: ExpressionResolver
+    ) -> tuple[ResolvedOutput, ...]:
         if not entries:
             self.fail("SELECT needs at least one column", None)
         taken: set[str] = set()
@@ -205,10 +198,10 @@ class SelectResolver(WindowResolver, ABC):
                 name = f"{shown}_{number}"
             taken.add(name.lower())
             kind = expressions.type(resolved, entry.expression)
-            outputs.append(Output(name, resolved, kind, getattr(entry.alias, "span", None)))
+            outputs.append(ResolvedOutput(name, resolved, kind, getattr(entry.alias, "span", None)))
         return tuple(outputs)
 
-    def _entry(self, entry: Entry, expressions: Expressions) -> Shown:
+    def _entry(self, entry: SelectItem, expressions: ExpressionResolver) -> Shown:
         """Names of columns and resolved trees; a star stands for several."""
         names, written = expressions.names, entry.expression
         if isinstance(written, exp.Star):
@@ -229,7 +222,7 @@ class SelectResolver(WindowResolver, ABC):
         return [(name, resolved)]
 
     def _with_aliases(
-        self, written: exp.Expr, entries: tuple[Entry, ...], names: Names, *, aliases_first: bool = False
+        self, written: exp.Expr, entries: tuple[SelectItem, ...], names: SelectNames, *, aliases_first: bool = False
     ) -> exp.Expr:
         """Names of entries written out, as HAVING, GROUP BY and ORDER BY may use them; columns come first.
 
@@ -248,9 +241,7 @@ class SelectResolver(WindowResolver, ABC):
 
         return rebuilt(written, change).unnest()
 
-    # --- rules ---
-
-    def _check_condition(self, expressions: Expressions, made: exp.Expr, written: exp.Expr, clause: str) -> None:
+    def _check_condition(self, expressions: ExpressionResolver, made: exp.Expr, written: exp.Expr, clause: str) -> None:
         kind = expressions.type(made, written)
         if not pa.types.is_boolean(kind.arrow):
             self.fail(f"{clause} must be a condition, true or false; this is {kind}", written)
@@ -276,7 +267,7 @@ class SelectResolver(WindowResolver, ABC):
         if node.early is not None:
             self.fail("EMIT says when open windows are given, and there is none", node.span, _ADD_WINDOW)
 
-    def _check_windowed(self, node: Select, made: ResolvedSelect, names: Names) -> None:
+    def _check_windowed(self, node: Select, made: ResolvedSelect, names: SelectNames) -> None:
         if made.having is not None and not made.aggregated:
             self.fail("HAVING is a condition on aggregates, and there are none", node.having, "use WHERE")
         if node.early is not None and (names.joined or not made.aggregated or node.distinct or node.limit is not None):
@@ -308,7 +299,7 @@ class SelectResolver(WindowResolver, ABC):
 def is_windowed_stream(query: ResolvedSelect) -> bool:
     """Whether a query only puts windows on a stream and computes nothing over them."""
     return bool(
-        isinstance(query.source, Input)
+        isinstance(query.source, ResolvedInput)
         and query.source.windows
         and not (query.aggregated or query.keys or query.order_by or query.distinct or query.limit is not None)
     )
@@ -323,23 +314,11 @@ def generated_name(written: exp.Expr) -> str:
     return expression_text(bare)
 
 
-def _plain(names: Names, one: Input, column: Column) -> tuple[str, exp.Expr]:
-    return column.name, names.shown(Found(column.name, column, one))
+def _plain(names: SelectNames, one: ResolvedInput, column: StreamColumn) -> tuple[str, exp.Expr]:
+    return column.name, names.shown(FoundColumn(column.name, column, one))
 
 
-def _shape(window: tree.WindowClause) -> object:
-    """What must be the same on both sides of a join; attributes may have other names there."""
-
-    def length(measure: object) -> object:
-        return (measure.length, measure.kind) if isinstance(measure, tree.Measure) else measure
-
-    bounds = tuple(None if b is None else text_of(b) for b in (window.start, window.end))
-    return (window.kind, length(window.size), length(window.every or window.size), length(window.longest), bounds,
-            window.offset, window.time_zone, window.every is not None and window.align == "start",
-            window.changes)  # fmt: skip
-
-
-def _part_text(names: Names, part: str) -> str:
+def _part_text(names: SelectNames, part: str) -> str:
     return text_of(names.node(names.find_column(part)))
 
 

@@ -8,17 +8,17 @@ enclosing reference, level by level, until it meets the top or a level that aggr
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NoReturn, TypeVar
 
 from sqlglot import exp
 
 from panes.cql import tree
+from panes.cql.arithmetic import folded
 from panes.cql.errors import CqlError
 from panes.cql.expressions import has_aggregates
-from panes.cql.folding import folded
-from panes.cql.tree import Join, Name, Reference, Select, StreamRef, SubqueryRef, WindowClause, each_policy
+from panes.cql.tree import Join, Name, Reference, Select, StreamRef, SubqueryRef
+from panes.cql.windows.clause import ClausePart, WindowClause
 
 _S = TypeVar("_S")
 
@@ -89,45 +89,24 @@ class _Rewriter:
                 )
             return Name(found, given.span)
 
-        def measure(given: Any) -> Any:
-            return expression(given) if not isinstance(given, tree.Measure) else _on(given, name)
+        def change(part: ClausePart, held: Any) -> Any:
+            if part.role == "columns":
+                return tuple(map(name, held))
+            if isinstance(held, tree.Extent):
+                return held if held.on is None else replace(held, on=name(held.on))
+            return expression(held) if isinstance(held, exp.Expr) else held
 
-        def expression(given: Any) -> Any:
-            if not isinstance(given, exp.Expr):
-                return given
+        def expression(given: exp.Expr) -> exp.Expr:
             made = given.copy()
             for column in made.find_all(exp.Column):
                 column.set("table", None)
                 column.set("this", exp.to_identifier(str(name(Name(column.name)))))
             return made
 
-        def policy(given: tree.Policy) -> tree.Policy:
-            return replace(given, measure=measure(given.measure), value=expression(given.value))
-
-        return tuple(
-            replace(
-                w,
-                size=measure(w.size),
-                every=measure(w.every),
-                longest=measure(w.longest),
-                gap=measure(w.gap),
-                on=expression(w.on),
-                begin=expression(w.begin),
-                until=expression(w.until),
-                keep=each_policy(w.keep, policy),
-                due=each_policy(w.due, policy),
-                where=expression(w.where),
-                partitioned=tuple(name(n) for n in w.partitioned),
-            )
-            for w in windows
-        )
+        return tuple(window.changed(change) for window in windows)
 
     def _fail(self, message: str, at: object, hint: str = "") -> NoReturn:
         raise CqlError(message, text=self._text or None, span=getattr(at, "span", None), hints=[hint])
-
-
-def _on(measure: tree.Measure, name: Callable[[Name], Name]) -> tree.Measure:
-    return measure if measure.on is None else replace(measure, on=name(measure.on))
 
 
 def _liftable(select: Select) -> tuple[WindowClause, ...]:
@@ -163,21 +142,10 @@ def _shown(select: Select) -> dict[str, str] | None:
 
 
 def _window(clause: WindowClause) -> WindowClause:
-    return replace(
-        clause,
-        where=folded(clause.where),
-        begin=folded(clause.begin),
-        until=folded(clause.until),
-        keep=each_policy(clause.keep, _policy),
-        due=each_policy(clause.due, _policy),
-    )
+    return clause.changed(lambda part, held: folded(held) if part.folded else held)
 
 
-def _policy(given: tree.Policy) -> tree.Policy:
-    return replace(given, value=folded(given.value))
-
-
-def _entries(entries: tuple[tree.Entry, ...]) -> tuple[tree.Entry, ...]:
+def _entries(entries: tuple[tree.SelectItem, ...]) -> tuple[tree.SelectItem, ...]:
     """Entries folded; one without a name keeps the name of what was written."""
     made = []
     for entry in entries:

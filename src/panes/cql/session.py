@@ -9,39 +9,46 @@ Each statement goes through the phases parse, rewrite, resolve and compile; `pha
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from panes.cql import tree
-from panes.cql.catalog import Catalog, Problem, QueryEntry, SchemaEntry, StreamEntry
+from panes.cql.catalog import (
+    Catalog,
+    Problem,
+    QueryEntry,
+    Resolved,
+    ResolvedMerge,
+    ResolvedSelect,
+    ResolvedSink,
+    SchemaEntry,
+    StreamEntry,
+    streams_of,
+)
 from panes.cql.compile import Built, compile_query
 from panes.cql.describe import describe, resolved_text, source_text
-from panes.cql.errors import CqlError
-from panes.cql.given import Given
-from panes.cql.parse import Located, parse
+from panes.cql.errors import CqlError, did_you_mean
+from panes.cql.parse import Located, only_one, parse
 from panes.cql.resolve import resolve
-from panes.cql.resolved import Resolved, ResolvedMerge, ResolvedSelect, ResolvedSink
 from panes.cql.rewrite import rewrite
-from panes.cql.sources import Runner, Settings
-from panes.cql.spoken import spoken
-from panes.cql.tree import Statement
+from panes.cql.sources import Runner, Settings, UserData
+from panes.cql.tree import PHASES, Phase, Statement
+from panes.cql.types import spoken
 from panes.errors import PanesError, QueryError
-
-Phase = Literal["parse", "rewrite", "resolve", "compile"]
-PHASES = ("parse", "rewrite", "resolve", "compile")
 
 
 @dataclass(frozen=True)
-class Said:
+class Notice:
     """A statement was carried out; `text` says what came of it."""
 
     text: str
 
 
 @dataclass(frozen=True)
-class Rows:
+class QueryRows:
     """A query, not run yet: whoever asked decides where its rows go. `sink` is what INSERT INTO named."""
 
     query: Built
@@ -58,7 +65,7 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
 
-Answer = Said | Rows | Table
+Answer = Notice | QueryRows | Table
 
 
 class Session:
@@ -95,7 +102,7 @@ class Session:
             raise QueryError(f"streams: names must be non-empty text; got {name!r}")
         if any(known.lower() == name.lower() and known != name for known in self.catalog.data):
             raise QueryError(f"streams: {name!r} differs from another name only in case, which does not count")
-        self.catalog.data[name] = Given(name, data)
+        self.catalog.data[name] = UserData(name, data)
 
     def run(self, text: str) -> Iterator[Answer]:
         """Every statement of a text, one after the other; what each comes to."""
@@ -128,8 +135,6 @@ class Session:
             else:
                 self._remember(resolved)
 
-    # --- one statement ---
-
     def _execute(self, node: Statement, located: Located) -> Answer:
         if isinstance(node, tree.Show):
             return self._show(node)
@@ -138,15 +143,19 @@ class Session:
         if isinstance(node, tree.Drop):
             return self._drop(node, located.text)
         if isinstance(node, tree.Explain):
-            return _lines(self._explained(node, located))
+            phase = node.phase or "compile"
+            if phase not in PHASES:
+                hints = [f"there are: {', '.join(PHASES)}"]
+                raise CqlError(f"there is no phase {phase!r}", text=located.text, span=located.span, hints=hints)
+            return _lines(self._phase(node.statement, located, phase))
         resolved = self._resolved(node, located)
         if isinstance(resolved, ResolvedSink):
             query = self._compiled(resolved.query, located)
             name = self._new_query(located, resolved.target)
-            return Rows(query, name, resolved.sink, resolved.path)
+            return QueryRows(query, name, resolved.sink, resolved.path)
         if isinstance(resolved, ResolvedSelect | ResolvedMerge):
-            return Rows(self._compiled(resolved, located))
-        return Said(self._remember(resolved))
+            return QueryRows(self._compiled(resolved, located))
+        return Notice(self._remember(resolved))
 
     def _resolved(self, node: Statement, located: Located) -> Resolved:
         text, whole = located.text, located.span
@@ -199,8 +208,6 @@ class Session:
         self.catalog.queries.add(QueryEntry(name, " ".join(located.source.split()), target))
         return name
 
-    # --- questions ---
-
     def _show(self, node: tree.Show) -> Table:
         if node.what == "schemas":
             rows = [(s.name, ", ".join(map(str, s.columns))) for s in self.catalog.schemas]
@@ -217,8 +224,6 @@ class Session:
     def _describe(self, node: tree.Describe, text: str) -> Table:
         found = describe(node.name.text, self.catalog)
         if found is None:
-            from panes.cql.errors import did_you_mean
-
             known = [*self.catalog.streams.names, *self.catalog.schemas.names, *self.catalog.data]
             raise CqlError(
                 f"there is no stream or schema {node.name.text!r}",
@@ -228,7 +233,7 @@ class Session:
             )
         return Table(("column", "type", "note"), found)
 
-    def _drop(self, node: tree.Drop, text: str) -> Said:
+    def _drop(self, node: tree.Drop, text: str) -> Notice:
         register: Any = {
             "stream": self.catalog.streams,
             "schema": self.catalog.schemas,
@@ -245,39 +250,25 @@ class Session:
             own = self.catalog.schemas.find(entry.name)
             if own is not None and own is entry.schema:
                 self.catalog.schemas.remove(entry.name)
-        return Said(f"{node.what} {entry.name} dropped")
+        return Notice(f"{node.what} {entry.name} dropped")
 
     def _check_unused(self, entry: StreamEntry) -> None:
-        from panes.cql.resolve import streams_of
-
         for other in self.catalog.streams:
             if other.query is not None and any(s.name == entry.name for s in streams_of(other.query)):
                 raise Problem(f"{other.name} reads {entry.name}", f"DROP STREAM {other.name} first")
 
-    # --- phases ---
-
-    def _explained(self, node: tree.Explain, located: Located) -> str:
-        if node.phase is not None:
-            if node.phase not in PHASES:
-                hints = [f"there are: {', '.join(PHASES)}"]
-                raise CqlError(f"there is no phase {node.phase!r}", text=located.text, span=located.span, hints=hints)
-            return self._phase(node.statement, located, node.phase)  # type: ignore[arg-type]
-        return self._phase(node.statement, located, "compile")
-
     def _phase(self, node: Statement, located: Located, phase: Phase) -> str:
-        from panes.cql.printing import to_text
-
         if phase not in PHASES:
             raise QueryError(f"phase must be one of {', '.join(PHASES)}; got {phase!r}")
         if isinstance(node, tree.Explain):
             node = node.statement
         if phase == "parse":
-            return to_text(node)
+            return node.cql()
         simpler = rewrite(node, located.text)
         if phase == "rewrite":
-            return to_text(simpler)
+            return simpler.cql()
         if isinstance(node, tree.Show | tree.Describe | tree.Drop):
-            return to_text(node)
+            return node.cql()
         resolved = self._resolved(node, located)
         if phase == "resolve":
             return resolved_text(resolved)
@@ -301,7 +292,7 @@ def sql(text: str, streams: Mapping[str, Any] | None = None, **options: Any) -> 
         raise QueryError(f"sql() takes CQL text; got {type(text).__name__}")
     last: Built | None = None
     for answer in Session(streams, **options).run(text):
-        if isinstance(answer, Rows):
+        if isinstance(answer, QueryRows):
             last = answer.query
     if last is None:
         raise QueryError(
@@ -311,14 +302,20 @@ def sql(text: str, streams: Mapping[str, Any] | None = None, **options: Any) -> 
 
 
 def _located(statement: Located | Statement | str) -> Located:
-    if isinstance(statement, str):
-        found = parse(statement)
-        if len(found) != 1:
-            raise CqlError(f"expected one statement, found {len(found)}")
-        return found[0]
-    if isinstance(statement, Located):
-        return statement
+    if isinstance(statement, str | Located):
+        return only_one(statement) if isinstance(statement, str) else statement
     return Located(statement, tree.Span(0, 0, 1, 1), "")
+
+
+if not TYPE_CHECKING:  # type checkers shall see the names of now
+
+    def __getattr__(name: str) -> Any:
+        """What answers were called before: they are still found, with a warning, for one release."""
+        renamed = {"Rows": QueryRows, "Said": Notice}
+        if name not in renamed:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        warnings.warn(f"{__name__}.{name} is now {renamed[name].__name__}", DeprecationWarning, stacklevel=2)
+        return renamed[name]
 
 
 def _lines(text: str) -> Table:

@@ -1,65 +1,66 @@
-"""Which time a query's windows run on: an attribute, or the time at which rows arrive.
+"""Which time a query's windows run on, an attribute or the time at which rows arrive; and what follows from that.
 
 A length with a unit and no ON is system time (SPEC Q-15), so one such length makes the whole query run on
 arrival times. Otherwise it is the event time that the stream is known to have, or else the first attribute of
-a window that can be a time. Lengths on other attributes are lengths on a column.
+a window that can be a time. Lengths on other attributes are lengths on a column. Not all windows have all columns
+that results can have: see `absent_columns`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 from sqlglot import exp
 
-from panes.cql.catalog import Column, StreamEntry
+from panes.cql.catalog import (
+    Catalog,
+    ResolvedInput,
+    ResolvedJoin,
+    ResolvedMerge,
+    ResolvedQuery,
+    ResolvedSelect,
+    StreamColumn,
+    StreamEntry,
+)
 from panes.cql.names import is_of_windows
-from panes.cql.resolved import Input, Joined, ResolvedMerge, ResolvedQuery, ResolvedSelect
-from panes.cql.tree import Measure, WindowClause, policy_leaves
+from panes.cql.sources import plan_of_data
+from panes.cql.stream_clauses import Lateness
+from panes.plan.expressions import text_of
 
 #: types that a time may be converted to; what users write as CAST is a TryCast
 _TIMES = frozenset(
     {exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ}
     | {exp.DType.TIMESTAMPLTZ}
 )
+_NO_PLACES = "windows on time have window_start and window_end; places are for windows on rows or on columns"
+_NOT_VOID = "results are withdrawn only where late rows correct them: give the stream a LATENESS"
+_ALL_FINAL = "all results are final, unless windows are given before they close: EMIT EARLY EVERY 10 sec"
 
 
-def measures(window: WindowClause) -> Iterator[Measure]:
-    """The lengths that a window has."""
-    for one in (window.size, window.every, window.gap, window.longest):
-        if isinstance(one, Measure):
-            yield one
-    for given in (window.keep, window.due):
-        yield from (policy.measure for policy in policy_leaves(given) if policy.measure is not None)
-
-
-def attributes(window: WindowClause) -> Iterator[str]:
-    """The attributes that its lengths and points are on."""
-    for measure in measures(window):
-        if measure.on is not None:
-            yield measure.on.text
-    if window.kind != "delta" and isinstance(window.on, exp.Column):
-        yield window.on.name
-
-
-def can_be_time(column: Column) -> bool:
+def can_be_time(column: StreamColumn) -> bool:
     kind = column.type.arrow
     return bool(pa.types.is_timestamp(kind) or pa.types.is_integer(kind))
 
 
-def time_of(source: Input) -> str | None:
+def by_clock(source: ResolvedInput) -> bool:
+    """Whether a window of an input is on system time."""
+    return any(length.kind == "system" for window in source.windows for length in window.extents())
+
+
+def time_of(source: ResolvedInput) -> str | None:
     """The column of an input that its windows run on; None: the time of arrival."""
-    if any(m.kind == "system" for w in source.windows for m in measures(w)):
+    if by_clock(source):
         return None
     known = known_times(source.origin)
-    wanted: Iterable[str] = [name for w in source.windows for name in attributes(w)]
+    wanted: Iterable[str] = [name for w in source.windows for name in w.attributes()]
     if known:
         return next((name for name in wanted if name in known), known[0])
     columns = {c.name: c for c in source.columns}
     return next((name for name in wanted if can_be_time(columns[name])), None)
 
 
-def time_type(source: Input) -> pa.DataType:
+def time_type(source: ResolvedInput) -> pa.DataType:
     """The type of the bounds of its windows."""
     name = time_of(source)
     kind = next((c.type.arrow for c in source.columns if c.name == name), pa.timestamp("us"))
@@ -86,10 +87,10 @@ def known_times(origin: StreamEntry | ResolvedQuery) -> tuple[str, ...]:
 
 
 def _times_of_results(query: ResolvedSelect) -> tuple[str, ...]:
-    if isinstance(query.source, Input) and not query.source.windows:
+    if isinstance(query.source, ResolvedInput) and not query.source.windows:
         known = known_times(query.source.origin)
         return tuple(o.name for o in query.outputs if (c := _converted(o.tree)) is not None and c.name in known)
-    if isinstance(query.source, Input) and not end_in_time(query):
+    if isinstance(query.source, ResolvedInput) and not end_in_time(query):
         return ()
     return tuple(o.name for o in query.outputs if (c := _converted(o.tree)) is not None and is_window_end(c))
 
@@ -106,35 +107,12 @@ def _converted(tree: exp.Expr) -> exp.Column | None:
     return tree if isinstance(tree, exp.Column) else None
 
 
-def is_time_based(window: WindowClause) -> bool:
-    """Whether its edges lie on time or an attribute alone, whatever rows there are."""
-    return window.kind in ("size", "cumulate", "fixed", "landmark", "band") and all(
-        m.kind != "rows" for m in measures(window)
-    )
-
-
-def is_mixed(window: WindowClause) -> bool:
-    """Whether size and slide are on different measures: rows, system time, or one attribute and another."""
-    size, every = window.size, window.every
-    if window.kind != "size" or size is None or every is None:
-        return False
-    on = [None if m.on is None else m.on.text.lower() for m in (size, every)]
-    return size.kind != every.kind or on[0] != on[1]
-
-
-def on_time(window: WindowClause, time: str | None) -> bool:
-    """Whether the bounds of a window lie on the time that its query runs on, so that they are times."""
-    if window.kind in ("delta", "punctuated", "threshold", "policy"):
-        return False
-    return all(m.kind != "rows" for m in measures(window)) and all(name == time for name in attributes(window))
-
-
 def end_in_time(query: ResolvedSelect) -> bool:
     """Whether every result of a windowed query has a window_end."""
     first = query.source
-    while isinstance(first, Joined):
+    while isinstance(first, ResolvedJoin):
         first = first.left
-    return all(on_time(w, time_of(first)) for w in first.windows)
+    return all(w.on_time(time_of(first)) for w in first.windows)
 
 
 def hides_end(query: ResolvedSelect) -> bool:
@@ -142,13 +120,27 @@ def hides_end(query: ResolvedSelect) -> bool:
     return any(o.name == "window_end" and not is_window_end(o.tree) for o in query.outputs)
 
 
-def same_for_parts(window: WindowClause) -> bool:
-    """Whether windows of a part of the rows are that part of the windows of all rows.
+def absent_columns(inputs: Sequence[ResolvedInput], catalog: Catalog, *, early: bool) -> dict[str, str]:
+    """Columns that windows can have and those of these inputs have not, with the reason.
 
-    Not where a window is given only if its last step holds a row (SPEC Q-17), or if its rows have changed.
+    `early`: windows are given before they close.
     """
-    if window.changes:
+    absent = {} if early else {"final": _ALL_FINAL}
+    if not early and not any(_is_correctable(one, catalog) for one in inputs):
+        absent["void"] = _NOT_VOID
+    # windows that see different rows are a query each, and every one of them must have what is asked for
+    apart = len({None if w.where is None else text_of(w.where) for w in inputs[0].windows}) > 1
+    placed = [not w.on_time(time_of(one)) for one in inputs for w in one.windows]
+    if not (all(placed) if apart else any(placed)):
+        absent |= dict.fromkeys(("window_from", "window_to"), _NO_PLACES)
+    return absent
+
+
+def _is_correctable(one: ResolvedInput, catalog: Catalog) -> bool:
+    """Whether late rows correct what the windows of an input gave."""
+    entry, time = one.origin, time_of(one)
+    if time is None or not isinstance(entry, StreamEntry):
         return False
-    if window.kind == "size" and window.size is not None and window.every is not None:
-        return is_time_based(window) and window.size.on == window.every.on
-    return is_time_based(window) and window.kind != "landmark"
+    entry = catalog.streams.find(entry.name) or entry
+    plan = plan_of_data(catalog, entry, time) if entry.query is None else None
+    return entry.clause(Lateness) is not None or (plan is not None and plan.lateness is not None)

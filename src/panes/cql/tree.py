@@ -1,16 +1,29 @@
-"""What CQL text says, as small frozen values: one class per statement and clause.
+"""What CQL text says, as small frozen values: one class per statement and clause, which writes itself on one line.
 
-Scalar expressions are sqlglot trees; everything that is CQL's own is here. Names keep their place in the
-text, which does not count when trees are compared.
+Parsing that line gives the value again. Scalar expressions are sqlglot trees. Kinds of windows are in `windows`, what a
+stream says of its time in `stream_clauses`. Names keep their place in the text, which does not count when trees are
+compared.
+
+>>> from panes.cql.parse import parse_one
+>>> parse_one("select avg(p) from s[size 10 minutes on ts every 5sec on ts] t group by k").cql()
+'SELECT avg(p) FROM s [SIZE 10 min ON ts EVERY 5 sec ON ts] AS t GROUP BY k'
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from sqlglot import exp
+
+from panes.cql.dialect import joined, listed, name_text, part_text, quoted, worded
+
+if TYPE_CHECKING:
+    from panes.cql.stream_clauses import StreamClause
+    from panes.cql.windows.clause import WindowClause
+
+_TYPE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\(\d+(, \d+)*\)|\[\w+\])?\Z")
 
 
 @dataclass(frozen=True)
@@ -33,19 +46,27 @@ class Name:
     def __str__(self) -> str:
         return self.text
 
-
-# --- definitions ------------------------------------------------------------------------------------------
+    def cql(self) -> str:
+        return name_text(self.text)
 
 
 @dataclass(frozen=True)
-class Attribute:
+class ColumnDefinition:
     """`price DOUBLE`"""
 
     name: Name
     type: Name
 
+    def cql(self) -> str:
+        kind = self.type.text
+        return f"{self.name.cql()} {kind if _TYPE.match(kind) else self.type.cql()}"
 
-Attributes = tuple[Attribute, ...]
+
+ColumnDefinitions = tuple[ColumnDefinition, ...]
+
+
+def _schema(definition: Name | ColumnDefinitions) -> str:
+    return definition.cql() if isinstance(definition, Name) else f"({listed(definition)})"
 
 
 @dataclass(frozen=True)
@@ -53,71 +74,79 @@ class CreateSchema:
     """`CREATE SCHEMA name (a INT, ...) [EXTENDS parent]`, or a copy: `CREATE SCHEMA name other`."""
 
     name: Name
-    definition: Name | Attributes
+    definition: Name | ColumnDefinitions
     extends: Name | None = None
+
+    def cql(self) -> str:
+        return joined("CREATE SCHEMA", self.name.cql(), _schema(self.definition), worded("EXTENDS", self.extends))
 
 
 @dataclass(frozen=True)
-class FileSource:
+class SourceFile:
     """`SOURCE FILE ('path' [, 'delimiter'])`"""
 
     path: str
     delimiter: str | None = None
 
+    def cql(self) -> str:
+        return f"FILE ({quoted(self.path, self.delimiter)})"
+
 
 @dataclass(frozen=True)
-class SocketSource:
+class SourceSocket:
     """`SOURCE SOCKET ('host', port [, 'delimiter'])`"""
 
     host: str
     port: int
     delimiter: str | None = None
 
+    def cql(self) -> str:
+        delimiter = "" if self.delimiter is None else f", {quoted(self.delimiter)}"
+        return f"SOCKET ({quoted(self.host)}, {self.port}{delimiter})"
+
 
 @dataclass(frozen=True)
-class NamedSource:
+class SourceStream:
     """`SOURCE STREAM ('name')`: data that the program gave under that name."""
 
     name: str
 
+    def cql(self) -> str:
+        return f"STREAM ({quoted(self.name)})"
 
-RawSource = FileSource | SocketSource | NamedSource
+
+RawSource = SourceFile | SourceSocket | SourceStream
 
 
 @dataclass(frozen=True)
-class Duration:
+class Quantity:
     """`5 min`, `1 month`, or a bare number in the units of an attribute."""
 
     number: int | float
     unit: str | None = None
 
+    def cql(self) -> str:
+        number = repr(self.number) if isinstance(self.number, float) else str(self.number)
+        return number if self.unit is None else f"{number} {self.unit}"
+
 
 @dataclass(frozen=True)
 class CreateStream:
-    """`CREATE STREAM name schema [SOURCE ... | AS ...] [WATERMARK d [ON ts]] [LATENESS d] [IDLE d] [TIMEOUT d]`
+    """`CREATE STREAM name schema [SOURCE ... | AS ...]` and clauses in the order of `stream_clauses.STREAM_CLAUSES`.
 
     `schema` is None only where it follows from `AS SELECT`.
     """
 
     name: Name
-    schema: Name | Attributes | None
+    schema: Name | ColumnDefinitions | None
     source: RawSource | None = None
     query: Select | Merge | None = None
-    watermark: Watermark | None = None
-    lateness: Duration | None = None
-    idle: Duration | None = None
-    timeout: Duration | None = None
+    clauses: tuple[StreamClause, ...] = ()
 
-
-@dataclass(frozen=True)
-class Watermark:
-    """`WATERMARK 2 sec ON ts`: which attribute is the event time, and how much disorder to wait for."""
-
-    delay: Duration
-    on: Name | None = None
-
-
-# --- queries ----------------------------------------------------------------------------------------------
+    def cql(self) -> str:
+        schema = "" if self.schema is None else _schema(self.schema)
+        origin = worded("SOURCE", self.source), worded("AS", self.query)
+        return joined("CREATE STREAM", self.name.cql(), schema, *origin, *map(part_text, self.clauses))
 
 
 @dataclass(frozen=True)
@@ -126,12 +155,15 @@ class Merge:
 
     streams: tuple[Name, ...]
 
+    def cql(self) -> str:
+        return worded("MERGE", self.streams)
+
 
 @dataclass(frozen=True)
-class Measure:
+class Extent:
     """A length in a window: `100` rows, `3 sec` of system time, `60 ON ts` or `10 min ON ts` of an attribute."""
 
-    length: Duration
+    length: Quantity
     on: Name | None = None
 
     @property
@@ -140,104 +172,10 @@ class Measure:
             return "attribute"
         return "rows" if self.length.unit is None else "system"
 
-
-@dataclass(frozen=True)
-class Policy:
-    """One policy of a POLICY window: `100 ROWS` or `10 min ON ts`, `DELTA 5 ON price`, `WHEN (kind = 'end')`."""
-
-    measure: Measure | None = None
-    #: DELTA: how far values may be apart
-    threshold: float | None = None
-    #: DELTA: by which expression; WHEN and UNTIL: the condition
-    value: exp.Expr | None = None
-
-
-@dataclass(frozen=True)
-class Policies:
-    """Several policies as one: `100 ROWS AND 10 min ON ts`."""
-
-    rule: Literal["AND", "OR"]
-    parts: tuple[Policy | Policies, ...]
-
-
-def policy_leaves(given: Policy | Policies | None) -> Iterator[Policy]:
-    """The policies that are not made of others, as they are written."""
-    if isinstance(given, Policies):
-        for part in given.parts:
-            yield from policy_leaves(part)
-    elif given is not None:
-        yield given
-
-
-def each_policy(given: Policy | Policies | None, change: Callable[[Policy], Policy]) -> Policy | Policies | None:
-    """The same combination of changed policies."""
-    if isinstance(given, Policies):
-        made = tuple(each_policy(part, change) for part in given.parts)
-        return Policies(given.rule, tuple(part for part in made if part is not None))
-    return None if given is None else change(given)
-
-
-#: What may stand first in the brackets.
-WindowKind = Literal[
-    "size", "session", "landmark", "fixed", "delta", "punctuated", "cumulate", "threshold", "band", "policy"
-]
-
-
-@dataclass(frozen=True)
-class WindowClause:
-    """`[SIZE 3 hours EVERY 1 hour PARTITIONED BY exchange WHERE quantity > 100000 AS fast]`
-
-    One value for all kinds; which fields a kind uses is said at `WINDOW_FIELDS`. Two clauses that differ only
-    in their label are the same window.
-    """
-
-    kind: WindowKind
-    size: Measure | None = None
-    every: Measure | None = None
-    partitioned: tuple[Name, ...] = ()
-    where: exp.Expr | None = None
-    label: Name | None = None
-    #: session: the gap, a length or an expression of the row
-    gap: Measure | exp.Expr | None = None
-    #: landmark, fixed, band: literals (a number or a datetime)
-    start: exp.Expr | None = None
-    end: exp.Expr | None = None
-    #: delta: how far values may be apart, and by which expression; punctuated and threshold: conditions
-    threshold: float | None = None
-    on: exp.Expr | None = None
-    begin: exp.Expr | None = None
-    until: exp.Expr | None = None
-    #: threshold: only runs of that many rows
-    min_rows: int | None = None
-    #: cumulate: the longest window; `size` is the step
-    longest: Measure | None = None
-    offset: Duration | None = None
-    time_zone: str | None = None
-    #: size: whether windows start or end at every slide; None: it is not said, so they end there
-    align: Literal["start", "end"] | None = None
-    #: size: a window is given only if its rows are others than those of the one before it
-    changes: bool = False
-    #: policy: which rows are kept (None: those since the last result), and when they are a result
-    keep: Policy | Policies | None = None
-    due: Policy | Policies | None = None
-    span: Span | None = field(default=None, compare=False)
-
-
-_ALL = frozenset({"partitioned", "where", "label"})
-#: Which fields each kind of window uses. `on` is the column of the time where no length has one, but for
-#: delta it is the value. The condition of a threshold window is its `begin`.
-WINDOW_FIELDS: Mapping[WindowKind, frozenset[str]] = {
-    "size": _ALL | {"size", "every", "on", "offset", "time_zone", "align", "changes"},
-    "session": _ALL | {"gap", "on"},
-    "landmark": _ALL | {"start", "every", "on"},
-    "fixed": _ALL | {"start", "end", "on"},
-    "band": _ALL | {"start", "size", "on"},
-    "delta": _ALL | {"threshold", "on"},
-    "punctuated": _ALL | {"begin", "until", "on"},
-    "threshold": _ALL | {"begin", "min_rows", "on"},
-    "cumulate": _ALL | {"size", "longest", "on", "offset"},
-    "policy": _ALL | {"keep", "due", "on"},
-}
+    def cql(self) -> str:
+        if self.on is not None and self.on.text.upper() == "CHANGE":  # without quotes it would be ON CHANGE
+            return f"{self.length.cql()} ON `{self.on.text}`"
+        return joined(self.length.cql(), worded("ON", self.on))
 
 
 @dataclass(frozen=True)
@@ -248,6 +186,9 @@ class StreamRef:
     windows: tuple[WindowClause, ...] = ()
     alias: Name | None = None
 
+    def cql(self) -> str:
+        return joined(self.name.cql(), *map(part_text, self.windows), worded("AS", self.alias))
+
 
 @dataclass(frozen=True)
 class SubqueryRef:
@@ -257,6 +198,9 @@ class SubqueryRef:
     windows: tuple[WindowClause, ...] = ()
     alias: Name | None = None
     span: Span | None = field(default=None, compare=False)
+
+    def cql(self) -> str:
+        return joined(f"({self.query.cql()})", *map(part_text, self.windows), worded("AS", self.alias))
 
 
 JoinKind = Literal["cross", "inner", "left", "right", "full"]
@@ -273,16 +217,23 @@ class Join:
     using: tuple[Name, ...] = ()
     span: Span | None = field(default=None, compare=False)
 
+    def cql(self) -> str:
+        using = f"USING ({listed(self.using)})" if self.using else ""
+        return joined(self.left.cql(), f"{self.kind.upper()} JOIN", self.right.cql(), worded("ON", self.on), using)
+
 
 Reference = StreamRef | SubqueryRef | Join
 
 
 @dataclass(frozen=True)
-class Entry:
+class SelectItem:
     """`price * 2 AS double`; the expression of `*` is an exp.Star, of `t.*` an exp.Column of a star."""
 
     expression: exp.Expr
     alias: Name | None = None
+
+    def cql(self) -> str:
+        return joined(part_text(self.expression), worded("AS", self.alias))
 
 
 @dataclass(frozen=True)
@@ -290,6 +241,10 @@ class OrderItem:
     expression: exp.Expr
     descending: bool = False
     nulls_first: bool | None = None
+
+    def cql(self) -> str:
+        nulls = "" if self.nulls_first is None else f"NULLS {'FIRST' if self.nulls_first else 'LAST'}"
+        return joined(part_text(self.expression), "DESC" if self.descending else "", nulls)
 
 
 #: When windows are evaluated (SPEC Q-40): at every arrival, once per instant, or per batch of equal times.
@@ -300,8 +255,12 @@ Model = Literal["tuple", "time", "batch"]
 class EmitEarly:
     """`EMIT EARLY EVERY d [BY CLOCK]`, or `EVERY BATCH`: no length."""
 
-    every: Duration | None
+    every: Quantity | None
     clock: bool = False
+
+    def cql(self) -> str:
+        every = "BATCH" if self.every is None else self.every.cql()
+        return f"EMIT EARLY EVERY {every}{' BY CLOCK' if self.clock else ''}"
 
 
 @dataclass(frozen=True)
@@ -309,7 +268,7 @@ class Select:
     """`SELECT entries FROM reference [WHERE] [GROUP BY] [HAVING] [ORDER BY] [LIMIT] [EVALUATE model DRIVEN]
     [EMIT EARLY EVERY d]`"""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[SelectItem, ...]
     source: Reference
     where: exp.Expr | None = None
     group_by: tuple[exp.Expr, ...] = ()
@@ -321,6 +280,20 @@ class Select:
     early: EmitEarly | None = None
     span: Span | None = field(default=None, compare=False)
 
+    def cql(self) -> str:
+        return joined(
+            "SELECT DISTINCT" if self.distinct else "SELECT",
+            listed(self.entries),
+            worded("FROM", self.source),
+            worded("WHERE", self.where),
+            worded("GROUP BY", self.group_by),
+            worded("HAVING", self.having),
+            worded("ORDER BY", self.order_by),
+            "" if self.limit is None else f"LIMIT {self.limit}",
+            f"EVALUATE {self.model.upper()} DRIVEN" if self.model else "",
+            "" if self.early is None else self.early.cql(),
+        )
+
 
 @dataclass(frozen=True)
 class Insert:
@@ -328,6 +301,12 @@ class Insert:
 
     target: Name
     query: Select | Merge
+
+    def cql(self) -> str:
+        target = self.target.cql()
+        if target.upper() == "CONSOLE":  # without quotes it would be the sink
+            target = f"`{target}`"
+        return f"INSERT INTO {target} AS {self.query.cql()}"
 
 
 @dataclass(frozen=True)
@@ -338,15 +317,23 @@ class InsertSink:
     path: str | None
     query: Select | Merge
 
+    def cql(self) -> str:
+        sink = "CONSOLE" if self.path is None else f"FILE ({quoted(self.path)})"
+        return f"INSERT INTO {sink} AS {self.query.cql()}"
+
 
 @dataclass(frozen=True)
 class SplitClause:
     """One target of a split; `stream` is what its own FROM says, if it has one."""
 
     target: Name
-    entries: tuple[Entry, ...]
+    entries: tuple[SelectItem, ...]
     where: exp.Expr | None
     stream: Name | None = None
+
+    def cql(self) -> str:
+        insert = f"INSERT INTO {self.target.cql()} AS SELECT {listed(self.entries)}"
+        return joined(insert, worded("FROM", self.stream), worded("WHERE", self.where))
 
 
 @dataclass(frozen=True)
@@ -356,26 +343,40 @@ class Split:
     source: Name
     clauses: tuple[SplitClause, ...]
 
+    def cql(self) -> str:
+        return f"ON {self.source.cql()} {' '.join(map(part_text, self.clauses))}"
 
-# --- questions about the session --------------------------------------------------------------------------
+
+#: What a statement goes through, in order.
+Phase = Literal["parse", "rewrite", "resolve", "compile"]
+PHASES: tuple[Phase, ...] = get_args(Phase)
 
 
 @dataclass(frozen=True)
 class Explain:
-    """`EXPLAIN [phase] statement`; `phase` is parse, rewrite, resolve or compile, None: the plan."""
+    """`EXPLAIN [phase] statement`; `phase` None: the plan."""
 
     statement: Statement
-    phase: str | None = None
+    phase: Phase | None = None
+
+    def cql(self) -> str:
+        return joined("EXPLAIN", (self.phase or "").upper(), self.statement.cql())
 
 
 @dataclass(frozen=True)
 class Show:
     what: Literal["streams", "schemas", "queries"]
 
+    def cql(self) -> str:
+        return f"SHOW {self.what.upper()}"
+
 
 @dataclass(frozen=True)
 class Describe:
     name: Name
+
+    def cql(self) -> str:
+        return f"DESCRIBE {self.name.cql()}"
 
 
 @dataclass(frozen=True)
@@ -383,8 +384,10 @@ class Drop:
     what: Literal["stream", "schema", "query"]
     name: Name
 
+    def cql(self) -> str:
+        return f"DROP {self.what.upper()} {self.name.cql()}"
 
-Query = Select | Merge
+
 Statement = (
     CreateSchema | CreateStream | Select | Merge | Insert | InsertSink | Split | Explain | Show | Describe | Drop
 )

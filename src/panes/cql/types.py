@@ -2,6 +2,7 @@
 
 In: a type's name as written, or the Arrow type of a computed column. Out: a `Type`. Where a query fills a
 declared stream, `conversion` is the expression that turns one type into another, if that goes without saying.
+Errors of the layers below are `spoken` with these names.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
-from panes.errors import QueryError
+from panes.errors import PanesError, QueryError, WrongType
 from panes.plan.types import arrow_type
 
 #: The types of the language, by the name it prints, as Arrow holds them.
@@ -47,10 +48,7 @@ class Type:
         return self.name
 
 
-STRING = Type("String", pa.string())
 CHAR = Type("Char", pa.string())
-LONG = Type("Long", pa.int64())
-DATETIME = Type("Datetime", pa.timestamp("us"))
 
 
 def type_named(written: str) -> Type | None:
@@ -115,13 +113,23 @@ def conversion(tree: exp.Expr, given: Type, wanted: Type) -> exp.Expr:
     if given.name == "Char" and wanted.name in _NUMBERS:
         # the code of the character; one that a Byte can't hold is an error when it comes
         tree = exp.Ascii(this=tree)
-    return exp.Cast(this=tree, to=exp.DataType.build(sql_name(wanted), dialect="spark"))
+    return exp.Cast(this=tree, to=exp.DataType.build(_sql_name(wanted), dialect="spark"))
 
 
-def sql_name(wanted: Type) -> str:
+def _sql_name(wanted: Type) -> str:
     """The name of a type in expressions: `CAST(x AS BIGINT)`."""
     if wanted.name in _SQL_NAMES:
         return _SQL_NAMES[wanted.name]
     if pa.types.is_timestamp(wanted.arrow):
         return "TIMESTAMP" if wanted.arrow.tz else "TIMESTAMP_NTZ"
     return wanted.name.upper()
+
+
+def spoken(error: PanesError) -> str:
+    """What is wrong, without naming the expression: the piece that it is about is underlined.
+
+    >>> import pyarrow as pa
+    >>> spoken(WrongType("there is no operator + for ", pa.int64(), " and ", pa.string(), before="'a + b': "))
+    'there is no operator + for Long and String'
+    """
+    return error.told(lambda kind: type_of(kind).name) if isinstance(error, WrongType) else str(error)

@@ -12,40 +12,41 @@ from typing import Any
 
 from sqlglot import exp
 
-from panes.cql.printing import to_text
+from panes.cql.lengths import length_of_ticks
+from panes.cql.names import PSEUDO_COLUMNS
+from panes.cql.stream_clauses import Watermark, clauses_of
 from panes.cql.tree import (
-    Attribute,
+    ColumnDefinition,
     CreateStream,
-    Duration,
     EmitEarly,
-    Entry,
     Join,
     Merge,
     Model,
     Name,
-    NamedSource,
     OrderItem,
+    Quantity,
     Select,
+    SelectItem,
+    SourceStream,
     Statement,
     StreamRef,
     SubqueryRef,
-    Watermark,
-    WindowClause,
 )
 from panes.cql.types import type_named, type_of
-from panes.cql.write_relations import with_relation, written_out
-from panes.cql.write_windows import clause_of
+from panes.cql.windows import clause_of
+from panes.cql.windows.clause import WindowClause
 from panes.errors import QueryError
 from panes.plan import graph
-from panes.plan.aggregation import is_aggregate
+from panes.plan.aggregate_calls import is_aggregate, is_aggregate_call
 from panes.plan.arrival import ARRIVAL_TIME
+from panes.plan.clauses import Reader, Tree, several
 from panes.plan.expressions import Scope, column_node, parse
+from panes.plan.names import AsWritten
 from panes.plan.query import QueryPlan, StreamPlan
 from panes.plan.relation import ROWS, WindowRelation
 from panes.plan.relation_query import WrittenRelation
 from panes.plan.steps import Having, OrderStep, SelectStep
-from panes.plan.trees import rebuilt
-from panes.slicing.spec import MANUAL
+from panes.plan.trees import copied, rebuilt
 
 
 def stream_text(plan: StreamPlan, node: graph.Node, name: str = "data") -> str:
@@ -69,9 +70,7 @@ class _Writer:
         self._known: dict[object, Name] = {}
 
     def program(self, last: Select) -> str:
-        return ";\n".join(to_text(statement) for statement in (*self._made, last))
-
-    # --- row by row ---
+        return ";\n".join(statement.cql() for statement in (*self._made, last))
 
     def flow(self, plan: StreamPlan, node: graph.Node, columns: Any) -> Select:
         entries = tuple(_entry(name, plan.scope.named(name).tree) for name in columns)
@@ -101,12 +100,11 @@ class _Writer:
         `apart`: a stream of its own in any case, since windows move out of subqueries that give their rows.
         """
         name = Name(self._new("rows"))
-        waits = _arrival(plan) is None and (plan.watermark or plan.lateness is not None)
-        if not waits and not apart:
+        own = tuple(clause for clause in clauses_of(plan, _time(plan)) if not clause.of_sources)
+        says = any(clause.length.number or not isinstance(clause, Watermark) for clause in own)
+        if not apart and not (says and _time(plan) is not None):
             return SubqueryRef(select, alias=name)
-        lateness = None if plan.lateness is None else _ticks(plan, plan.lateness)
-        watermark = _watermark(plan) if waits else None
-        self._made.append(CreateStream(name, None, query=select, watermark=watermark, lateness=lateness))
+        self._made.append(CreateStream(name, None, query=select, clauses=own if says else ()))
         return StreamRef(name)
 
     def _merged(self, node: graph.MergeNode) -> StreamRef:
@@ -121,28 +119,19 @@ class _Writer:
         return StreamRef(merged)
 
     def _base(self, plan: StreamPlan, node: graph.Node) -> Name:
-        place = (node, _watermark(plan), plan.lateness, plan.silence)
+        clauses = clauses_of(plan, _time(plan))
+        place = (node, clauses, plan.silence)
         if place in self._known:
             return self._known[place]
         name = self._known[place] = Name(self._new(self._name))
-        stamp = _arrival(plan)
-        attributes = tuple(Attribute(Name(f.name), Name(type_of(f.type).name)) for f in node.schema if f.name != stamp)
+        own = [field for field in node.schema if field.name != ARRIVAL_TIME or plan.time != ARRIVAL_TIME]
+        attributes = tuple(ColumnDefinition(Name(field.name), Name(type_of(field.type).name)) for field in own)
         for attribute in attributes:
             if type_named(attribute.type.text) is None:
                 raise QueryError(
                     f"to_cql(): the column {attribute.name} is {attribute.type}, which CQL has no type for"
                 )
-        self._made.append(
-            CreateStream(
-                name,
-                attributes,
-                NamedSource(name.text),
-                watermark=_watermark(plan),
-                lateness=None if plan.lateness is None else _ticks(plan, plan.lateness),
-                idle=_span(plan.silence.idle),
-                timeout=_span(plan.silence.timeout),
-            )
-        )
+        self._made.append(CreateStream(name, attributes, SourceStream(name.text), clauses=clauses))
         return name
 
     def _new(self, wanted: str) -> str:
@@ -152,8 +141,6 @@ class _Writer:
             name = f"{wanted}_{number}"
         self._used.add(name)
         return name
-
-    # --- windows ---
 
     def query(self, query: graph.WindowsNode) -> Select:
         plan, node = query.plan, query.source
@@ -171,7 +158,7 @@ class _Writer:
         select = Select((), replace(reference, windows=clauses), _where(stream))
         keys = tuple(column_node(k) for k in stream.keys)
         select = replace(select, group_by=keys, model=model, early=_early(plan))
-        return written_out(_with_steps(plan, select, trees), stream.scope, in_aggregates=said is not None)
+        return _written_out(_with_steps(plan, select, trees), stream.scope, in_aggregates=said is not None)
 
     def _join(self, plan: QueryPlan, node: graph.Node, said: WrittenRelation) -> Select:
         """Streams under their aliases, each with the window that they share."""
@@ -198,16 +185,15 @@ class _Writer:
         """One stream of a join: by itself, or as a subquery if it is filtered or has columns of its own."""
         if not stream.where and set(stream.scope.names) <= set(stream.schema.names):
             return self._reference(stream, node)
-        columns = dict.fromkeys((*stream.columns, *(() if _arrival(stream) else (stream.time,))))
+        columns = dict.fromkeys((*stream.columns, *(() if _time(stream) is None else (stream.time,))))
         return SubqueryRef(self.flow(stream, node, tuple(columns)))
 
 
 def _clauses(plan: QueryPlan, stream: StreamPlan) -> tuple[tuple[WindowClause, ...], Model | None]:
     """The windows of a query on the time of a stream, and the model that they are evaluated by."""
-    time = None if _arrival(stream) is not None else stream.time
     clauses, model = [], None
     for label, window in plan.windows:
-        clause, model = clause_of(window, time, stream.domain)
+        clause, model = clause_of(window, _time(stream), stream.domain)
         clauses.append(replace(clause, label=Name(label)))
     return tuple(clauses), model
 
@@ -237,12 +223,96 @@ def _with_steps(plan: QueryPlan, select: Select, trees: dict[str, exp.Expr]) -> 
             trees = {name: _over(e.tree, trees) for name, e in step.scalars.wanted.items()}
             shown = list(trees)
         elif isinstance(step, WindowRelation):
-            select, entries = with_relation(select, step.said, plan.stream.keys)
+            select, entries = _with_relation(select, step.said, plan.stream.keys)
             trees = {**trees, **entries}
             shown = list(step.after.names)
         else:
             raise QueryError(f"to_cql(): CQL has no words for {step}")
     return replace(select, entries=tuple(_entry(name, trees[name]) for name in shown))
+
+
+def _with_relation(select: Select, said: WrittenRelation, keys: tuple[str, ...]) -> tuple[Select, dict[str, exp.Expr]]:
+    """A select over windows with the clauses of a relation; and what its columns are."""
+    asked, joined = said.asked, bool(said.clauses)
+    reader = Reader(AsWritten(said.names.sides, said.names.windows, said.names.merged))
+    entries = {entry.name: entry.tree for entry in reader.entries(asked.entries)}
+    groups = tuple(reader.condition(item).tree for item in several(asked.group_by))
+    if joined and keys:
+        raise QueryError("to_cql(): CQL has no word for joins key by key; join by the key with using=")
+    if not joined and asked.where is not None:
+        raise QueryError(
+            "to_cql(): where= of a relation chooses among rows of a window; WHERE in CQL comes before windows"
+        )
+    if joined:
+        where = None if asked.where is None else said.names.read(asked.where)[0]
+        select = replace(select, where=where, group_by=groups)
+    else:
+        select = replace(select, source=_partitioned(select.source, groups, keys))
+    having = None if asked.having is None else reader.condition(asked.having).tree
+    order = tuple(_item(*reader.order(item)) for item in several(asked.order_by))
+    return replace(select, having=having, order_by=order, limit=asked.limit, distinct=asked.distinct), entries
+
+
+def _item(what: Tree, direction: str) -> OrderItem:
+    return OrderItem(what.tree, direction.startswith("DESC"), direction.endswith("FIRST"))
+
+
+def _partitioned(source: Any, groups: tuple[exp.Expr, ...], keys: tuple[str, ...]) -> Any:
+    """Groups inside of windows, which CQL writes into their clauses."""
+    parts = [tree.unnest() for tree in groups]
+    odd = next((tree for tree in parts if not isinstance(tree, exp.Column)), None)
+    if odd is not None:
+        raise QueryError(f"to_cql(): PARTITIONED BY takes columns, and rows are grouped by {odd.sql()}")
+    inner = tuple(Name(tree.name) for tree in parts if tree.name not in keys)
+    windows: tuple[WindowClause, ...] = tuple(replace(w, partitioned=inner) for w in source.windows)
+    return replace(source, windows=windows)
+
+
+def _written_out(select: Select, scope: Scope, *, in_aggregates: bool) -> Select:
+    """The same without columns that only the stream's own steps have made: what computes them takes their place.
+
+    `in_aggregates`: in these, too; otherwise they are written so already.
+    """
+    source: Any = select.source
+    known = source.alias or source.name
+
+    def of_row(node: exp.Expr) -> exp.Expr | None:
+        if isinstance(node, exp.Column) and node.name.lower() in PSEUDO_COLUMNS:
+            return exp.column(exp.to_identifier(node.name, quoted=True), table=exp.to_identifier(str(known)))
+        return None
+
+    def change(node: exp.Expr) -> exp.Expr | None:
+        if not in_aggregates and is_aggregate_call(node):
+            return copied(node)
+        if not isinstance(node, exp.Column) or node.table or node.name not in scope.derived:
+            return None
+        made = rebuilt(scope.derived[node.name].tree, of_row)
+        return made if isinstance(made, exp.Column) else exp.Paren(this=made)
+
+    def part(name: Name) -> Name:
+        made = scope.derived[name.text].tree if name.text in scope.derived else column_node(name.text)
+        if not isinstance(made, exp.Column):
+            raise QueryError(f"to_cql(): PARTITIONED BY takes columns, and rows are grouped by {made.sql()}")
+        return Name(made.name)
+
+    if not scope.derived:
+        return select
+    windows = tuple(replace(w, partitioned=tuple(map(part, w.partitioned))) for w in source.windows)
+    return replace(
+        select,
+        entries=tuple(_renamed(e, rebuilt(e.expression, change)) for e in select.entries),
+        source=replace(source, windows=windows),
+        group_by=tuple(rebuilt(tree, change) for tree in select.group_by),
+        having=None if select.having is None else rebuilt(select.having, change),
+        order_by=tuple(replace(item, expression=rebuilt(item.expression, change)) for item in select.order_by),
+    )
+
+
+def _renamed(entry: SelectItem, made: exp.Expr) -> SelectItem:
+    """An entry that keeps the name of its column."""
+    old = entry.expression
+    name = entry.alias or (Name(old.name) if isinstance(old, exp.Column) and made != old else None)
+    return SelectItem(made, name)
 
 
 def _what(item: OrderItem) -> str:
@@ -276,10 +346,10 @@ def _aggregate(text: str, scope: Scope) -> exp.Expr:
     return rebuilt(parse(text), change)
 
 
-def _entry(name: str, tree: exp.Expr) -> Entry:
+def _entry(name: str, tree: exp.Expr) -> SelectItem:
     written = _exact(tree)
     same = isinstance(tree, exp.Column) and tree.name == name
-    return Entry(written, None if same else Name(name))
+    return SelectItem(written, None if same else Name(name))
 
 
 def _exact(tree: exp.Expr) -> exp.Expr:
@@ -303,25 +373,9 @@ def _where(plan: StreamPlan) -> exp.Expr | None:
     return exp.and_(*conditions) if conditions else None
 
 
-def _arrival(plan: StreamPlan) -> str | None:
-    """The column of arrival times, if that is what the stream runs on."""
-    return ARRIVAL_TIME if plan.time == ARRIVAL_TIME else None
-
-
-def _watermark(plan: StreamPlan) -> Watermark | None:
-    if _arrival(plan) is not None:
-        return None
-    if plan.watermark == MANUAL:
-        raise QueryError("to_cql(): watermark='manual' is moved by the program, which CQL can't say")
-    return Watermark(_ticks(plan, int(plan.watermark or 0)), Name(plan.time))
-
-
-def _span(micros: int | None) -> Duration | None:
-    """A span of the clock, in the largest unit that it is a whole number of."""
-    if micros is None:
-        return None
-    size, unit = next((size, unit) for size, unit in ((1_000_000, "sec"), (1000, "ms"), (1, "us")) if not micros % size)
-    return Duration(micros // size, unit)
+def _time(plan: StreamPlan) -> str | None:
+    """The column that is the event time; None: the stream runs by arrival."""
+    return None if plan.time == ARRIVAL_TIME else plan.time
 
 
 def _early(plan: QueryPlan) -> EmitEarly | None:
@@ -330,11 +384,5 @@ def _early(plan: QueryPlan) -> EmitEarly | None:
         return None
     if early.clock is not None:
         seconds, rest = divmod(early.clock, 1_000_000)
-        return EmitEarly(Duration(early.clock / 1_000_000 if rest else seconds, "sec"), clock=True)
-    return EmitEarly(None if early.every is None else _ticks(plan.stream, early.every))
-
-
-def _ticks(plan: StreamPlan, ticks: int) -> Duration:
-    if plan.domain.integer:
-        return Duration(ticks, "ms" if plan.domain.unit == "ms" else None)
-    return Duration(ticks, {"s": "sec"}.get(plan.domain.unit, plan.domain.unit))
+        return EmitEarly(Quantity(early.clock / 1_000_000 if rest else seconds, "sec"), clock=True)
+    return EmitEarly(None if early.every is None else length_of_ticks(early.every, plan.stream.domain))

@@ -14,11 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from panes.operators.arrivals import PortOutput
-from panes.operators.clauses import Clause
-from panes.operators.machine import Machine, NumberMachine, Port, columnar, given_rows
+from panes.operators.clauses import Clause, keys_of
+from panes.operators.machine import Machine, NumberMachine, Port, columnar, dump_ports, given_rows, load_ports
 from panes.operators.models import ROW_BY_ROW_FORMS, TUMBLING_FORMS, InputPort, Model, OutputPort, Parameter
-from panes.operators.state import dump_ports, load_ports
-from panes.operators.windows import keys_of
 from panes.policies.library import SlidingWindow, TumblingWindow
 
 DEDUPE = Model(
@@ -75,7 +73,7 @@ class DedupeMachine(NumberMachine):
         return numbers, keys
 
     def on_row(self, port: int, number: int, key: Hashable) -> None:
-        if getattr(self.spec.clause.evict, "n", 1) == 0:  # count(0) keeps nothing to compare with
+        if self.spec.clause.keeps_none:  # count(0) keeps nothing to compare with
             self._out.append((number, self.clock.tick))
         else:
             self._port.insert(number, key)

@@ -20,14 +20,15 @@ import pyarrow as pa
 
 from panes.operators.arrivals import NO_TIME, Arrivals, PortOutput
 from panes.operators.clauses import Clause
-from panes.operators.join_kernel import MATCHING
+from panes.operators.join_kernel import MATCHING, SIDES, SideSpec
+from panes.operators.join_lists import ListMechanism
+from panes.operators.join_windows import WindowMechanism
 from panes.operators.machine import Machine, columnar
 from panes.operators.models import ROW_BY_ROW_FORMS, InputPort, Model, OutputPort, Parameter, Use
 from panes.operators.row_store import RowStore
 from panes.state.checked import MANY, counts, demand, fact, numbers, read_table, value, whole
 
 Array = np.ndarray
-SIDES = ("left", "right")
 HOW = ("inner", "left", "right", "full")
 TIES = ("arrival", "include", "exclude")
 #: Columns of what mechanisms say of evicted rows, see `join_kernel`.
@@ -47,13 +48,13 @@ def _same_keys(use: Use) -> str | None:
 
 
 def _something_kept(use: Use) -> str | None:
-    sizes = [getattr(use.windows[side].evict, "n", 1) for side in SIDES]
-    return "both windows are count(0), so no row is ever there to match" if sizes == [0, 0] else None
+    empty = all(use.windows[side].keeps_none for side in SIDES)
+    return "both windows are count(0), so no row is ever there to match" if empty else None
 
 
 def looked_up(windows: Mapping[str, Clause]) -> int | None:
     """The side whose rows are looked up and never look up others, if there is one."""
-    kept = [i for i, side in enumerate(SIDES) if getattr(windows[side].evict, "n", 1) != 0]
+    kept = [i for i, side in enumerate(SIDES) if not windows[side].keeps_none]
     return kept[0] if len(kept) == 1 else None
 
 
@@ -79,17 +80,6 @@ JOIN = Model(
     ),
     rules=(_same_keys, _something_kept, _ties_of_one_side),
 )
-
-
-@dataclass(frozen=True)
-class SideSpec:
-    """One side: columns of its rows, its window in ticks, key columns, and columns of the equality parts."""
-
-    rows: pa.Schema
-    clause: Clause
-    keys: tuple[str, ...] = ()
-    equal: tuple[str, ...] = ()
-    alone: tuple[str, ...] = ()  # columns that are given of a row without a partner, on a port of its own
 
 
 @dataclass(frozen=True)
@@ -300,9 +290,6 @@ def _in_order(pairs: Array, alone: Array) -> Array:
 
 
 def _mechanism(machine: JoinMachine, name: str) -> Mechanism:
-    from panes.operators.join_lists import ListMechanism
-    from panes.operators.join_windows import WindowMechanism
-
     sides = machine.spec.sides
     if columnar("Join", name, ListMechanism.takes(sides)):
         return ListMechanism(sides, machine.stores, any(machine.spec.keeps_unmatched(side) for side in range(2)))

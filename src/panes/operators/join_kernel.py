@@ -5,17 +5,23 @@ rows of a partition (what count and delta evict from) and the rows of a code (pa
 parts: what an arrival can match). A row leaves both at their heads, since a partition loses its oldest row first.
 Time evicts over all partitions alike, so it needs no list, only the place of the oldest row.
 
-Plain Python over arrays: run as it is for few rows, compiled for many (`loop`).
+Plain Python over arrays: run as it is for few rows, compiled for many.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
+from panes.operators.clauses import Clause
+from panes.policies.library.kernels import is_beyond
+from panes.policies.loop import one_source
 from panes.slicing.key_index import use_kernels
 
+SIDES = ("left", "right")
 #: What evicts rows of a side.
 NOTHING_KEPT, BY_COUNT, BY_DELTA, BY_TIME = range(4)
 #: The numbers of a side: what evicts, how many rows or ticks stay, rows that have arrived, the oldest row that time
@@ -29,6 +35,17 @@ FIRST, LAST, SIZE, LIST_FIELDS = range(4)
 #: When, within one arrival, something happens: time passes, the row pushes others out, it matches, it is gone.
 PASSING, PUSHED, MATCHING, GONE = range(4)
 NONE = -1
+
+
+@dataclass(frozen=True)
+class SideSpec:
+    """One side: columns of its rows, its window in ticks, key columns, and columns of the equality parts."""
+
+    rows: pa.Schema
+    clause: Clause
+    keys: tuple[str, ...] = ()
+    equal: tuple[str, ...] = ()
+    alone: tuple[str, ...] = ()  # columns that are given of a row without a partner, on a port of its own
 
 
 def _leave(row: int, rows: Any, of_code: Any, of_part: Any) -> None:
@@ -59,7 +76,7 @@ def _pass_time(
 ) -> int:
     """Evict the rows that are older than the side keeps them."""
     row, limit = numbers[OLDEST], numbers[LIMIT]
-    while row < numbers[ARRIVED] and now - rows[row, TIME] > limit:
+    while row < numbers[ARRIVED] and is_beyond(now, rows[row, TIME], limit):
         _leave(row, rows, of_code, of_part)
         n = _record(out, n, arrival, PASSING, rows[row, TIME] + limit + 1, side, row)
         row += 1
@@ -102,7 +119,7 @@ def _enter(
             numbers[FELL] = row
         known[part, 0] = 1
         known[part, 1] = values[row]
-        while of_part[part, SIZE] and values[row] - values[of_part[part, FIRST]] > bound[0]:
+        while of_part[part, SIZE] and is_beyond(values[row], values[of_part[part, FIRST]], bound[0]):
             oldest = of_part[part, FIRST]
             _leave(oldest, rows, of_code, of_part)
             n = _record(out, n, arrival, PUSHED, now, side, oldest)
@@ -126,6 +143,7 @@ def _matches(arrival: int, side: int, row: int, code: int, rows: Any, of_code: A
     return n
 
 
+@one_source(is_beyond, _leave, _record, _pass_time, _append, _enter, _matches)
 def _step(
     ports: Any, nows: Any, start: int, pairs: Any, evicted: Any,
     numbers0: Any, rows0: Any, of_code0: Any, of_part0: Any, values0: Any, known0: Any, bound0: Any,
@@ -166,16 +184,6 @@ def _step(
     return len(ports), n, gone
 
 
-@lru_cache
-def _compiled() -> Callable[..., tuple[int, int, int]]:
-    from numba import njit
-    from numba.extending import register_jitable
-
-    for part in (_leave, _record, _pass_time, _append, _enter, _matches):
-        register_jitable(part)
-    return njit(cache=True)(_step)
-
-
 def loop(rows: int) -> Callable[..., tuple[int, int, int]]:
     """The loop, compiled if that pays for so many rows."""
-    return _compiled() if use_kernels(rows) else _step
+    return _step.compiled if use_kernels(rows) else _step.plain

@@ -11,9 +11,9 @@ import pyarrow as pa
 from panes.aggregates.columns import column_from_arrow
 from panes.errors import DataError
 from panes.operators import join_kernel as kernel
-from panes.operators.join import SIDES, SideSpec
+from panes.operators.join_kernel import SIDES, SideSpec
 from panes.operators.row_store import RowStore
-from panes.policies.library.specs import Count, Delta, Time
+from panes.policies.library.specs import Count, Delta, Time, text
 from panes.slicing.keys import KeyDirectory
 from panes.state.checked import INT64, demand, numbers, read_table
 
@@ -95,7 +95,7 @@ class ListMechanism:
         if bad.any():
             number = len(self._stores[i]) - table.num_rows + int(np.argmax(bad))
             row = self._stores[i].at(np.array([number])).to_pylist()[0]
-            raise DataError(f"{evict!r}: there is no value, so no difference, in the row {row}")
+            raise DataError(f"{text(evict)}: there is no value, so no difference, in the row {row}")
         return column.values
 
     def _check(self) -> None:
@@ -104,7 +104,9 @@ class ListMechanism:
             if place != kernel.NONE:
                 evict = self._sides[i].clause.evict
                 row = self._stores[i].at(np.array([place])).to_pylist()[0]
-                raise DataError(f"{evict!r}: a delta policy needs an attribute that never decreases; it fell at {row}")
+                raise DataError(
+                    f"{text(evict)}: a delta policy needs an attribute that never decreases; it fell at {row}"
+                )
 
     def held(self, side: int) -> Array:
         return np.flatnonzero(self._lists[side].field(kernel.ALIVE))
@@ -175,13 +177,13 @@ class _Lists:
         self.numbers = np.array([0, 0, 0, 0, kernel.NONE], np.int64)
         self.bound = np.zeros(1, kind)
         if isinstance(evict, Count):
-            self.numbers[: kernel.LIMIT + 1] = kernel.BY_COUNT if evict.n else kernel.NOTHING_KEPT, evict.n
+            self.numbers[: kernel.LIMIT + 1] = kernel.BY_COUNT if evict.size else kernel.NOTHING_KEPT, evict.size
         elif isinstance(evict, Time):
             self.numbers[: kernel.LIMIT + 1] = kernel.BY_TIME, evict.us
         else:
             assert isinstance(evict, Delta)
             self.numbers[kernel.KIND] = kernel.BY_DELTA
-            self.bound[0] = np.floor(evict.delta) if kind == "i8" else evict.delta
+            self.bound[0] = np.floor(evict.threshold) if kind == "i8" else evict.threshold
         self.rows = np.zeros((0, kernel.ROW_FIELDS), np.int64)
         self.values = np.zeros(0, kind)
         self.of_code, self.of_part = (np.zeros((0, kernel.LIST_FIELDS), np.int64) for _ in range(2))

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from panes.operators.join import SIDES, SideSpec
-from panes.operators.join_kernel import GONE, PASSING, PUSHED
+from panes.operators.clauses import Attribute, RowClock, container, keys_of
+from panes.operators.join_kernel import GONE, PASSING, PUSHED, SIDES, SideSpec
+from panes.operators.machine import check_rows, dump_window, load_window
 from panes.operators.row_store import RowStore
-from panes.operators.state import check_rows, dump_window, load_window
-from panes.operators.windows import Attribute, RowClock, container, keys_of
 from panes.policies.library import SlidingWindow
 
 Array = np.ndarray
@@ -88,7 +87,7 @@ class WindowMechanism:
             window.insert(number, key)
         else:
             window.insert(number)
-        if getattr(self._sides[i].clause.evict, "n", 1) == 0:
+        if self._sides[i].clause.keeps_none:
             self._note(i, number, GONE)
 
     def _on_insert(self, i: int, number: int) -> None:

@@ -17,11 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from panes.operators.arrivals import PortOutput
-from panes.operators.clauses import Clause
-from panes.operators.machine import Machine, NumberMachine, columnar, given_rows
+from panes.operators.clauses import Clause, keys_of, plain_values
+from panes.operators.machine import Machine, NumberMachine, columnar, dump_ports, given_rows, load_ports
 from panes.operators.models import ROW_BY_ROW_FORMS, TUMBLING_FORMS, InputPort, Model, OutputPort, Parameter
-from panes.operators.state import dump_ports, load_ports
-from panes.operators.windows import keys_of, plain_values
 from panes.policies.library import SlidingWindow, TumblingWindow
 
 SORT = Model(
@@ -103,7 +101,7 @@ class SortMachine(NumberMachine):
             window.on("before_flush", self._on_flush)
 
     def on_row(self, port: int, number: int, key: Hashable) -> None:
-        if self.spec.clause.evict.kind == "count" and getattr(self.spec.clause.evict, "n", 1) == 0:
+        if self.spec.clause.keeps_none:
             self._give([number])  # a window that keeps none passes each row on
             return
         self._port.insert(number, key)

@@ -30,11 +30,9 @@ import pyarrow as pa
 from panes.errors import DataError, QueryError, calling, raise_named
 from panes.exact import Inexact, exact_array, shown
 from panes.operators.arrivals import NO_TIME, Arrivals, PortOutput
-from panes.operators.clauses import Clause
-from panes.operators.machine import Machine, columnar, given_rows
+from panes.operators.clauses import Clause, RowClock, container
+from panes.operators.machine import Machine, columnar, dump_window, given_rows, load_window
 from panes.operators.models import Model
-from panes.operators.state import dump_window, load_window
-from panes.operators.windows import RowClock, container
 from panes.policies.library import SlidingWindow, TumblingWindow, Window
 from panes.state import pickles
 from panes.state.checked import MANY, counts, demand, read_table, whole

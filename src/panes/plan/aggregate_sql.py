@@ -1,8 +1,8 @@
 """Aggregates of the engine as DuckDB aggregates, where both mean exactly the same.
 
-What is not in the table below, or not for the type of its argument, is computed by the engine's own aggregate from
-the rows of each group: an aggregate is listed here for speed only. Values that are null are skipped, NaN is one
-value above all others, and order is that of the rows in the window.
+The table of aggregates has the form of most; the rules below are for those whose form depends on types or options.
+What has neither is computed by the engine's own aggregate from the rows of each group: DuckDB's are for speed only.
+Values that are null are skipped, NaN is one value above all others, and order is that of the rows in the window.
 """
 
 from __future__ import annotations
@@ -13,12 +13,10 @@ from typing import Any
 import pyarrow as pa
 
 from panes.aggregates.base import Aggregate
-from panes.aggregates.basic import Avg, Count, GeometricMean, Product, Sum
-from panes.aggregates.extremes import Max, Min
-from panes.aggregates.holistic import CountDistinct, Mode
-from panes.aggregates.lists import CollectList, StringAgg
+from panes.aggregates.lists import StringAgg
 from panes.aggregates.moments import StdDev, Variance
-from panes.aggregates.order import ArgMax, ArgMin, First, Last
+from panes.aggregates.registry import entry_of
+from panes.aggregates.totals import Avg, Count, Sum
 from panes.aggregates.types import kind_of
 
 
@@ -29,16 +27,15 @@ def aggregate_sql(
 
     None: DuckDB has none that means the same.
     """
-    rule = RULES.get(type(aggregate))
-    return None if rule is None else rule(aggregate, arguments, types, order)
+    if rule := RULES.get(type(aggregate)):
+        return rule(aggregate, arguments, types, order)
+    entry = entry_of(aggregate)
+    if entry is None or entry.duckdb is None:
+        return None
+    return entry.duckdb.format(order=order, **dict(zip("xy", arguments, strict=False)))
 
 
 Rule = Callable[[Any, Sequence[str], Sequence[pa.DataType], str], str | None]
-
-
-def _simple(template: str) -> Rule:
-    """`{x}`: the argument, `{order}`: the order of rows."""
-    return lambda aggregate, args, types, order: template.format(x=args[0], order=order)
 
 
 def _count(aggregate: Count, args: Sequence[str], types: Sequence[pa.DataType], order: str) -> str:
@@ -63,41 +60,16 @@ def _moment(aggregate: Variance, args: Sequence[str], types: Sequence[pa.DataTyp
     return f"{name}_{'pop' if aggregate.population else 'samp'}(CAST({args[0]} AS DOUBLE))"
 
 
-def _arg(direction: str) -> Rule:
-    def rule(aggregate: ArgMin, args: Sequence[str], types: Sequence[pa.DataType], order: str) -> str:
-        value, by = args
-        return f"first({value} ORDER BY {by} {direction}, {order}) FILTER (WHERE {by} IS NOT NULL)"
-
-    return rule
-
-
 def _string_agg(aggregate: StringAgg, args: Sequence[str], types: Sequence[pa.DataType], order: str) -> str:
     separator = aggregate.separator.replace("'", "''")
     return f"string_agg({args[0]}, '{separator}' ORDER BY {order})"
 
 
-_GEOMETRIC_MEAN = (
-    "CASE WHEN bool_or({x} < 0 OR isnan({x}::DOUBLE)) OR (bool_or({x} = 0) AND bool_or(isinf({x}::DOUBLE))) "
-    "THEN 'NaN'::DOUBLE WHEN bool_or({x} = 0) THEN 0::DOUBLE "
-    "ELSE exp(avg(ln({x}::DOUBLE)) FILTER (WHERE {x} > 0)) END"
-)
-
 RULES: Mapping[type[Any], Rule] = {
     Count: _count,
-    CountDistinct: _simple("count(DISTINCT {x})"),
     Sum: _sum,
     Avg: _avg,
-    Product: _simple("product(CAST({x} AS DOUBLE))"),
-    GeometricMean: _simple(_GEOMETRIC_MEAN),
-    Min: _simple("min({x})"),
-    Max: _simple("max({x})"),
     Variance: _moment,
     StdDev: _moment,
-    Mode: _simple("mode({x} ORDER BY {x})"),
-    First: _simple("first({x} ORDER BY {order}) FILTER (WHERE {x} IS NOT NULL)"),
-    Last: _simple("last({x} ORDER BY {order}) FILTER (WHERE {x} IS NOT NULL)"),
-    ArgMin: _arg("ASC"),
-    ArgMax: _arg("DESC"),
-    CollectList: _simple("coalesce(list({x} ORDER BY {order}) FILTER (WHERE {x} IS NOT NULL), [])"),
     StringAgg: _string_agg,
 }

@@ -17,34 +17,32 @@ import pyarrow.compute as pc
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 
-from panes.aggregates import by_name
 from panes.aggregates.base import Aggregate, BoundAggregate
 from panes.aggregates.distinct import distinct as different
-from panes.aggregates.lists import StringAgg
-from panes.aggregates.registry import inputs_of
+from panes.aggregates.lists import SortedStringAgg, StringAgg
+from panes.aggregates.registry import by_name, inputs_of
 from panes.aggregates.registry import names as aggregate_names
-from panes.aggregates.sorted_text import SortedStringAgg
 from panes.errors import ExpressionError, QueryError, WrongType
-from panes.plan.arity import PLAIN_CALLS, call_problem
+from panes.plan.aggregate_calls import (
+    arguments_of,
+    bare_call,
+    by_the_name,
+    is_aggregate,
+    is_aggregate_call,
+    made_problem,
+    options_of,
+    without_group,
+)
 from panes.plan.compiled import prepare
-from panes.plan.dialect import SCALAR_FUNCTIONS
 from panes.plan.expressions import Expression, Scope, check_nodes, column_node, parse, start_of
-from panes.plan.habits import bare_in_python, in_python
-from panes.plan.hints import did_you_mean, position
+from panes.plan.functions import PLAIN_CALLS, SCALAR_FUNCTIONS
+from panes.plan.hints import bare_in_python, did_you_mean, in_python, position
 from panes.plan.scalars import Scalars
-from panes.plan.trees import copied, rebuilt
-from panes.plan.within_group import without_group
-from panes.plan.writing import writer
+from panes.plan.trees import copied, rebuilt, writer
 from panes.plan.written import as_written, in_place_of
 from panes.slicing.lane import Agg
 
-_AGGREGATES = frozenset(aggregate_names())
-_SKIP_NULLS = ("first", "last", "first_value", "last_value", "any_value")
 _read = writer(Dialect)
-
-
-def is_aggregate(name: str) -> bool:
-    return name.lower() in _AGGREGATES
 
 
 @dataclass(frozen=True)
@@ -270,7 +268,7 @@ class AggregateCompiler:
     def _call(self, node: exp.Expr) -> exp.Expr:
         """An aggregate call: count(distinct x), sum(x) filter (where y), first(x) ignore nulls."""
         condition = node.expression.this if isinstance(node, exp.Filter) else None
-        call = _bare(node)
+        call = bare_call(node)
         within = node.this if isinstance(node, exp.Filter) else node
         if isinstance(within, exp.WithinGroup):
             call = without_group(within, position(self._text, start_of(call)))
@@ -278,8 +276,8 @@ class AggregateCompiler:
             if inner is not call and is_aggregate(inner.name):
                 where = position(self._text, start_of(inner))
                 raise ExpressionError(f"{inner.name} is inside {call.name}, {where}: aggregates can't be nested")
-        name, arguments, distinct = self._arguments(call)
-        inputs, options = _options(arguments, inputs_of(name))
+        name, arguments, distinct = arguments_of(call, position(self._text, start_of(call)))
+        inputs, options = options_of(arguments, inputs_of(name))
         expressions = [self._scope.resolve(tree, self._text) for tree in inputs]
         called = _Called(node, call.name, by_name(name), tuple(expressions), tuple(options), distinct)
         if condition is not None:
@@ -307,8 +305,8 @@ class AggregateCompiler:
                 called.aggregate()
             except QueryError as same:
                 error = same
-            return _by_the_name(name, str(error))
-        problem = call_problem(name, len(called.inputs) + len(called.options), called.make)
+            return by_the_name(name, str(error))
+        problem = made_problem(name, len(called.inputs) + len(called.options), called.make)
         return f"{problem}, {where}" if problem else f"{name} can't take values of these types, {where}"
 
     def _check_written_out(
@@ -322,29 +320,6 @@ class AggregateCompiler:
                 f"the separator of {name} must be written as text, such as "
                 f"{name}({as_written(expressions[0].tree)}, ', '); got {as_written(expressions[-1].tree)} {where}"
             )
-
-    def _arguments(self, call: exp.Anonymous) -> tuple[str, list[exp.Expr], bool]:
-        """The name of the aggregate and its arguments, without * and Spark's flags; and whether DISTINCT is said."""
-        name, arguments = call.name.lower(), list(call.expressions)
-        where = position(self._text, start_of(call))
-        if name == "count" and len(arguments) == 1 and isinstance(arguments[0], exp.Star):
-            return name, [], False
-        if not arguments:
-            raise ExpressionError(f"{name} needs an argument, {where}")
-        distinct = isinstance(arguments[0], exp.Distinct)
-        if distinct:
-            arguments = [*arguments[0].expressions, *arguments[1:]]
-            if any(isinstance(argument, exp.Star) for argument in arguments):
-                raise ExpressionError(f"{name}(DISTINCT *) is not there: name the columns, {where}")
-            if name == "count" and len(arguments) == 1:
-                return "count_distinct", arguments, False
-        if name in _SKIP_NULLS and len(arguments) == 2:
-            if not (isinstance(arguments[1], exp.Boolean) and arguments[1].this):
-                raise ExpressionError(f"{name} always skips nulls, so its second argument can only be true, {where}")
-            arguments = arguments[:1]
-        if name == "mode" and len(arguments) == 2 and isinstance(arguments[1], exp.Boolean):
-            arguments = arguments[:1]  # of several that are most frequent it is always the smallest
-        return name, arguments, distinct
 
     def _reference(self, place: int) -> exp.Expr:
         """A stand-in for the result of an aggregate: a column named by its number."""
@@ -369,43 +344,6 @@ def check_filter(condition: Expression, kind: pa.DataType) -> None:
         raise WrongType(rule, kind, piece=condition.tree)
 
 
-def is_aggregate_call(node: exp.Expr) -> bool:
-    inner = _bare(node)
-    return isinstance(inner, exp.Anonymous) and is_aggregate(inner.name)
-
-
-def _bare(node: exp.Expr) -> Any:
-    """A call without FILTER, WITHIN GROUP and IGNORE NULLS around it; aggregates skip nulls anyway."""
-    node = node.this if isinstance(node, exp.Filter) else node
-    return node.this if isinstance(node, exp.IgnoreNulls | exp.WithinGroup) else node
-
-
-def _options(arguments: list[exp.Expr], inputs_first: int | None) -> tuple[list[exp.Expr], list[Any]]:
-    """Arguments that are expressions of the row, so many at first (None: all), and constants after them."""
-    if inputs_first is None:
-        return arguments, []
-    inputs, options = arguments[:inputs_first], []
-    for argument in arguments[inputs_first:]:
-        constant = _constant(argument)
-        if constant is None:
-            inputs.append(argument)
-        else:
-            options.append(constant)
-    return inputs, options
-
-
-def _constant(node: exp.Expr) -> Any:
-    if isinstance(node, exp.Boolean):
-        return bool(node.this)
-    if isinstance(node, exp.Literal):
-        return node.this if node.is_string else (int(node.this) if node.is_int else float(node.this))
-    if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
-        return -_constant(node.this)
-    if isinstance(node, exp.Array) or (isinstance(node, exp.Anonymous) and node.name.lower() == "array"):
-        return [_constant(e) for e in node.expressions]
-    return None
-
-
 def _only_where(expression: Expression, where: Expression) -> Expression:
     """The expression where the condition holds, else null, which every aggregate skips."""
     return Expression.of(exp.Case(ifs=[exp.If(this=copied(where.tree), true=copied(expression.tree))], default=None))
@@ -426,9 +364,3 @@ def _with_inputs(aggregate: Aggregate, texts: tuple[str, ...]) -> Aggregate:
 
 def _refers(tree: exp.Expr, number: int) -> bool:
     return any(column.name == str(number) for column in tree.find_all(exp.Column))
-
-
-def _by_the_name(name: str, message: str) -> str:
-    """A message that begins with one of the names of an aggregate, with the one that it was called by."""
-    own = message.partition(":")[0].partition("(")[0]
-    return f"{name}{message.removeprefix(own)}" if is_aggregate(own) else message

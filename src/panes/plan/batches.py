@@ -17,9 +17,8 @@ import pyarrow as pa
 
 from panes.errors import DataError
 from panes.exact import Inexact, exact_array, shown
-from panes.plan.casting import cast_column
 from panes.plan.hints import did_you_mean
-from panes.plan.types import canonical_type
+from panes.plan.types import canonical_type, cast_column
 
 #: faster over many rows than a loop
 _GET: Callable[[Any, str], Any] = dict.get

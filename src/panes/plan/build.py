@@ -11,12 +11,12 @@ from dataclasses import replace
 
 from panes.errors import QueryError
 from panes.plan.arrival import ARRIVAL_TIME, Arrival
-from panes.plan.column_names import check_columns
 from panes.plan.graph import Node, StampNode, WindowsNode, given_at_end
 from panes.plan.query import StreamPlan
 from panes.plan.silence import BY_ROWS, Silence, followed
 from panes.plan.steps import passing
 from panes.plan.streams import Duration, plan_stream, time_type
+from panes.plan.types import check_columns
 from panes.slicing.ledger import KEEP_LATE
 from panes.slicing.spec import MANUAL
 

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from panes.aggregates.base import Aggregate
 from panes.errors import ExpressionError, QueryError
-from panes.plan.aggregation import is_aggregate_call
+from panes.plan.aggregate_calls import is_aggregate_call
 from panes.plan.expressions import parse_order
 from panes.plan.names import Given, Names
 

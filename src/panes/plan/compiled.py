@@ -1,18 +1,23 @@
 """Expressions compiled for DuckDB: their SQL over columns with names of our own, and their types. Each only once.
 
+The SQL has the meaning that Spark gives the expression: each node takes its form for DuckDB, see `functions`.
+
 Types are asked of DuckDB, and a question costs as much as everything else together: `prepare` asks for many at once.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
+from sqlglot import exp
 
 from panes.plan.duckdb_session import arrow_types, duckdb_errors, duckdb_type
-from panes.plan.duckdb_sql import duckdb_sql
 from panes.plan.expressions import Expression
+from panes.plan.functions import function_of
+from panes.plan.functions.forms import Types, sql
+from panes.plan.trees import copied
 
 #: The columns that an expression reads with their types, and its text.
 Key = tuple[tuple[tuple[str, pa.DataType], ...], str]
@@ -35,8 +40,8 @@ def compiled(schema: pa.Schema, expression: Expression) -> tuple[str, pa.DataTyp
     key = _key(schema, expression)
     found = _known.get(key)
     if found is None:
-        sql = _sql(key, expression)
-        found = sql, arrow_types(_types(key), [sql])[0]
+        text = _sql(key, expression)
+        found = text, arrow_types(_types(key), [text])[0]
         _keep(key, found)
     return found
 
@@ -53,8 +58,8 @@ def prepare(schema: pa.Schema, expressions: Iterable[Expression]) -> None:
         found = arrow_types(types, list(sqls.values()))
     except duckdb_errors():
         return
-    for (key, sql), kind in zip(sqls.items(), found, strict=True):
-        _keep(key, (sql, kind))
+    for (key, text), kind in zip(sqls.items(), found, strict=True):
+        _keep(key, (text, kind))
 
 
 def _key(schema: pa.Schema, expression: Expression) -> Key:
@@ -70,9 +75,19 @@ def _sql(key: Key, expression: Expression) -> str:
     names = {name: column_id(name) for name, _ in key[0]}
     narrow = any(_is_narrow(kind) for kind in types.values()) or "INT)" in expression.text  # of a cast
     decimals = any(pa.types.is_decimal(kind) for kind in types.values()) or _MAY_BE_DECIMAL.search(expression.text)
-    return duckdb_sql(
-        expression.tree, names, lambda part: duckdb_type(types, part), narrow=narrow, decimals=bool(decimals)
-    )
+    asked = Types(lambda part: duckdb_type(types, part), narrow=narrow, decimals=bool(decimals))
+    return sql(_in_duckdb(copied(expression.tree), names, asked))
+
+
+def _in_duckdb(node: exp.Expr, columns: Mapping[str, str], types: Types) -> exp.Expr:
+    """The tree, which is used up, for DuckDB; `columns` gives each column its name in the table that it will see."""
+    if isinstance(node, exp.Column):
+        return exp.column(exp.to_identifier(columns[node.name], quoted=True))
+    for child in list(node.iter_expressions()):
+        if not isinstance(child, exp.DataType):
+            child.replace(_in_duckdb(child, columns, types))
+    function = function_of(node)
+    return node if function is None else function.in_duckdb(node, types)
 
 
 def _is_narrow(kind: pa.DataType) -> bool:

@@ -86,10 +86,17 @@ _MACROS: dict[str, str] = {
         THEN error('split_part: the number of the part may not be 0; the first is 1, the last -1')
         WHEN delimiter = '' THEN CASE WHEN part IN (1, -1) THEN s ELSE '' END
         ELSE split_part(s, delimiter, part) END""",
+    "px_locate(s, piece, start)": """CAST(CASE WHEN strpos(substring(s, start), piece) IS NULL THEN NULL
+        WHEN start >= 1 AND strpos(substring(s, start), piece) > 0 THEN strpos(substring(s, start), piece) + start - 1
+        ELSE 0 END AS BIGINT)""",
     "px_levenshtein(a, b)": """CASE WHEN strlen(a) <> length(a) OR strlen(b) <> length(b)
         THEN error('levenshtein: text must be ASCII') ELSE levenshtein(a, b) END""",
     "px_chr(n)": "CASE WHEN n < 0 THEN '' ELSE chr(CAST(n % 256 AS INTEGER)) END",
-    "px_seconds(us)": "((us - ((us % 1000000 + 1000000) % 1000000)) // 1000000)",
+    # downwards before 1970 too, in integers: a double can't hold all microseconds
+    **{
+        f"px_{name}(t)": f"((epoch_us(t) - ((epoch_us(t) % {per} + {per}) % {per})) // {per})"
+        for name, per in (("seconds", 1_000_000), ("millis", 1_000))
+    },
     "px_element(v, i)": """CASE WHEN i < 0 OR i >= len(v)
         THEN error('there is no element [' || i || '] in a list of ' || len(v) || ': the first is [0]')
         ELSE list_extract(v, CAST(i AS BIGINT) + 1) END""",

@@ -65,9 +65,6 @@ def duckdb_errors() -> type[Exception]:
     return duckdb.Error
 
 
-# --- types ---
-
-
 def duckdb_type(columns: Mapping[str, pa.DataType], sql: str) -> str:
     """The type that DuckDB gives an expression over these columns, as it writes it."""
     return _bound(columns, [sql])[0]
@@ -107,9 +104,6 @@ def _written(kind: pa.DataType) -> str:
 def arrow_type(kind: str) -> pa.DataType:
     """The Arrow type in which DuckDB gives values of a type of its own."""
     return connection().sql(f"SELECT CAST(NULL AS {kind}) AS e").to_arrow_table().schema.field(0).type
-
-
-# --- values ---
 
 
 class _Batch:

@@ -12,12 +12,12 @@ from panes.plan.graph import Node, OperateNode, SelectNode, WindowsNode
 from panes.plan.silence import BY_ROWS, Silence
 from panes.plan.steps import Step
 from panes.slicing.operator import SliceOperator
-from panes.slicing.rows.row_lane import RowLane
 from panes.slicing.spec import MANUAL, OperatorSpec
 from panes.slicing.window_set import WindowSet
 from panes.slicing.workload import Workload
 from panes.units import Duration, TimeDomain
-from panes.windows.base import TIME, Bound, ContextClass, ContextFree, LookBack
+from panes.windows.base import TIME, Bound, ContextClass, ContextFree, KeyBorders, LookBack
+from panes.windows.normal_form import normal_form
 
 _CLASSES = {
     ContextClass.CONTEXT_FREE: "edges known in advance",
@@ -81,7 +81,7 @@ def explain(
     `silence`: what the stream does when no rows come.
     """
     spec = op.spec
-    bound = [(label, window, window.bind(spec.domain)) for label, window in op.windows.items()]
+    bound = [(label, window, normal_form(window.bind(spec.domain))) for label, window in op.windows.items()]
     return Explanation(
         _stream(spec) + (f"; {silence.spoken}" if silence.spoken else ""),
         tuple(
@@ -92,7 +92,7 @@ def explain(
         op.workload,
         _strategy(op),
         _edges([b for _, _, b in bound], spec.domain, op.watermark),
-        _sharing([len(lane.queries) for lane in op._lanes if lane.queries], len(spec.aggs)),
+        _sharing([len(lane.queries) for lane in op.lanes if lane.queries], len(spec.aggs)),
         _amplification([(label, b) for label, _, b in bound]),
         tuple(map(str, steps)),
         tuple(inputs),
@@ -155,9 +155,9 @@ def _laws(laws: object) -> str:
 
 def _strategy(op: SliceOperator) -> str:
     parts = []
-    for lane in op._lanes:
+    for lane in op.lanes:
         store = lane.metrics().get("store", "auto")
-        if isinstance(lane, RowLane):
+        if lane.ordered:
             waits = "rows pass in event-time order" if op.spec.in_order else "rows wait for the watermark"
             kept = ""
             if op.spec.lateness is not None:
@@ -165,9 +165,18 @@ def _strategy(op: SliceOperator) -> str:
                 kept = f", the rows of the last {span} are kept to correct results"
             parts.append(f"row lane: {waits}, then become slices{kept} (store: {store})")
             parts += [f"{label}: {plan}" for label, plan in lane.plans().items()]
+            at_borders = ((q.label, w) for q in lane.queries if isinstance(w := q.window, KeyBorders))
+            parts += [_normal_form(label, window, op.spec.domain) for label, window in at_borders]
         else:
             parts.append(f"partial lane: slices keep partial aggregates only, in any order (store: {store})")
     return "; ".join(parts)
+
+
+def _normal_form(label: str, window: KeyBorders, domain: TimeDomain) -> str:
+    """What a window is in other words, and is treated as."""
+    lengths = (window.size, window.slide)
+    size, slide = (_span(n, domain) if window.by_time else f"{n} rows" for n in lengths)
+    return f"{label}: in normal form the last {size} at borders every {slide}, which the rows of each key pass"
 
 
 def _edges(windows: Sequence[Bound], domain: TimeDomain, watermark: int) -> str:
@@ -179,9 +188,9 @@ def _edges(windows: Sequence[Bound], domain: TimeDomain, watermark: int) -> str:
         driven += " where rows say so"
     if not free:
         return driven or "none"
-    from panes.slicing.lane import Query
+    from panes.slicing.lane import RunningWindow
 
-    known = WindowSet(TIME, [Query("", i, w) for i, w in enumerate(free)])
+    known = WindowSet(TIME, [RunningWindow("", i, w) for i, w in enumerate(free)])
     start = max(watermark, 0)
     step = int(min(known.step, 2**40))
     edges = known.edges(start - 1, start + step * _SAMPLE)

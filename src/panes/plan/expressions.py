@@ -1,14 +1,14 @@
 """SQL text of one expression to a checked, resolved tree. No engine ever sees the text.
 
 In: text in Spark SQL, and the `Scope` of names it may use. Out: an `Expression`, whose tree holds only
-what `dialect` lists and whose columns all exist. `scalars` evaluates such trees; `aggregation` splits off
+what `functions` lists and whose columns all exist. `scalars` evaluates such trees; `aggregation` splits off
 aggregate calls first.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
@@ -18,13 +18,20 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError
 
 from panes.errors import ExpressionError
-from panes.plan.arity import PLAIN_CALLS
-from panes.plan.dialect import ALLOWED_NODES, SCALAR_FUNCTIONS, PanesSQL
-from panes.plan.habits import OVER, bare_in_python, in_python
-from panes.plan.hints import check_no_columns, did_you_mean, is_spark_column, position, spark_text
-from panes.plan.limits import too_long
-from panes.plan.trees import copied
-from panes.plan.writing import writer
+from panes.plan.aggregate_calls import is_aggregate
+from panes.plan.dialect import PanesSQL
+from panes.plan.functions import ALLOWED_NODES, PLAIN_CALLS, SCALAR_FUNCTIONS, arity_problem, call_problem
+from panes.plan.hints import (
+    OVER,
+    bare_in_python,
+    check_no_columns,
+    did_you_mean,
+    in_python,
+    is_spark_column,
+    position,
+    spark_text,
+)
+from panes.plan.trees import copied, writer
 from panes.plan.written import in_place_of, is_stand_in, named
 
 MAX_LENGTH = 20_000
@@ -110,24 +117,12 @@ class Scope:
     def _known(self, column: exp.Column, text: str) -> str:
         """The name of the column that the first part of a reference means."""
         parts = [identifier.name for identifier in column.parts]
-        found = self._find(parts[0])
+        found = find_name(parts[0], self.names)
         if found is None:
             what = f"there is no column {'.'.join(parts)!r}"
             hint = bare_in_python(parts[0]) or did_you_mean(parts[0], self.names)
             raise ExpressionError(f"{what} {position(text, start_of(column))}{hint}")
         return found
-
-    def _find(self, name: str) -> str | None:
-        """The column that `name` means: the exact one, or the only one that differs in case."""
-        if name in self.names:
-            return name
-        alike = [n for n in self.names if n.lower() == name.lower()]
-        if len(alike) > 1:
-            raise ExpressionError(
-                f"column {name!r} is ambiguous: {', '.join(map(repr, alike))} differ only in case; "
-                "write the name exactly"
-            )
-        return alike[0] if alike else None
 
 
 def parse(text: str) -> exp.Expr:
@@ -181,8 +176,19 @@ def check_nodes(tree: exp.Expr, text: str) -> None:
             _check_call(node, text)
         elif type(node) not in ALLOWED_NODES or (isinstance(node, exp.In) and not node.expressions):
             raise ExpressionError(f"{_describe(node)} can't be used here, {position(text, start_of(node))}")
-        elif (problem := too_long(node)) is not None:
+        elif (problem := call_problem(node)) is not None:
             raise ExpressionError(f"{problem}, {position(text, start_of(node))}")
+
+
+def find_name(name: str, names: Collection[str]) -> str | None:
+    """The column that `name` means: the exact one, or the only one that differs in case."""
+    if name in names:
+        return name
+    alike = [n for n in names if n.lower() == name.lower()]
+    if len(alike) > 1:
+        shown = ", ".join(map(repr, alike))
+        raise ExpressionError(f"column {name!r} is ambiguous: {shown} differ only in case; write the name exactly")
+    return alike[0] if alike else None
 
 
 @lru_cache(maxsize=4096)
@@ -207,12 +213,10 @@ def start_of(node: exp.Expr) -> int | None:
 def _check_call(node: exp.Anonymous, text: str) -> None:
     name = node.name.lower()
     if name in PLAIN_CALLS:
-        fewest, most = PLAIN_CALLS[name]
-        if not fewest <= len(node.expressions) <= most:
-            raise ExpressionError(f"{name} takes {fewest} argument(s) {position(text, start_of(node))}")
+        problem = arity_problem(name, len(node.expressions))
+        if problem is not None:
+            raise ExpressionError(f"{problem}, {position(text, start_of(node))}")
         return
-    from panes.plan.aggregation import is_aggregate
-
     where = position(text, start_of(node))
     if is_aggregate(name):
         raise ExpressionError(f"{name} is an aggregate and can't be used in an expression over single rows, {where}")

@@ -8,7 +8,8 @@ from sqlglot import exp
 
 from panes.aggregates.base import Aggregate
 from panes.errors import ExpressionError
-from panes.plan.aggregation import AggregateCompiler, is_aggregate_call
+from panes.plan.aggregate_calls import is_aggregate_call
+from panes.plan.aggregation import AggregateCompiler
 from panes.plan.expressions import Expression, check_nodes, column_node, start_of
 from panes.plan.hints import position
 from panes.plan.names import Names

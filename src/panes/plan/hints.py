@@ -1,12 +1,12 @@
 """Hints for messages: the name the user probably meant, where in a text something is, and what to write here instead
-of a method that frames of pandas, Polars and Spark have."""
+of functions that people know from other SQLs, and methods that frames of pandas, Polars and Spark have."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from panes.errors import NoSuchMethod, QueryError
 
@@ -140,3 +140,55 @@ def check_outputs(outputs: Mapping[str, Any]) -> None:
         if isinstance(given, dict):
             pairs = ", ".join(f'{k}="{v}({k})"' for k, v in list(given.items())[:3])
             raise QueryError(f"agg: name each output and write it as SQL text, not as a dict: agg({pairs})")
+
+
+class Instead(NamedTuple):
+    """What to write instead of a function, in each notation."""
+
+    cql: str
+    python: str
+
+
+_REPLAY = "it is another value each time, so a replay would give other results"
+_CLOCK = Instead(
+    f"{_REPLAY}. For the time at which rows arrive leave ON out of the window ([SIZE 10 min]), and select its "
+    "window_end; or give the rows a column with their time",
+    f"{_REPLAY}. Give the rows a column with their time",
+)
+_PLACE = Instead(
+    "the first rows of each window are SELECT ... FROM t [SIZE ...] ORDER BY v DESC LIMIT 3",
+    'the first rows of each window are window(...).relation("*", order_by="v DESC", limit=3)',
+)
+
+
+def _beside(name: str, instead: str, rest: str = "") -> Instead:
+    start = f"rows beside each other are in one window: {name}(v) is {instead}(v) in"
+    return Instead(
+        f"{start} FROM t [SIZE 2 EVERY 1]{rest}", f"{start} window(pn.sliding(pn.rows(2), every=pn.rows(1))){rest}"
+    )
+
+
+#: Functions from elsewhere: what to write instead.
+FOREIGN_FUNCTIONS: Mapping[str, Instead] = {
+    **dict.fromkeys(("now", "current_timestamp", "localtimestamp", "current_time", "sysdate", "getdate"), _CLOCK),
+    **dict.fromkeys(("current_date", "curdate", "today", "unix_timestamp"), _CLOCK),
+    **dict.fromkeys(("rand", "random", "randn", "uuid"), Instead(_REPLAY, _REPLAY)),
+    "lag": _beside("lag", "first"),
+    "lead": _beside("lead", "last", "; first(v) is then the row itself"),
+    **dict.fromkeys(("row_number", "rank", "dense_rank", "percent_rank", "ntile", "nth_value"), _PLACE),
+}
+#: Those that are also written without parentheses.
+BARE = ("current_timestamp", "current_date", "localtimestamp", "current_time")
+#: What takes the place of OVER in Python.
+OVER = 'the windows of the query take its place: key_by("k").window(pn.tumbling("1 min")).agg(total="sum(v)")'
+
+
+def in_python(name: str) -> str:
+    """`": rows beside each other ..."`, the end of a message for a function that people know from elsewhere, or ""."""
+    found = FOREIGN_FUNCTIONS.get(name.lower())
+    return "" if found is None else f": {found.python}"
+
+
+def bare_in_python(name: str) -> str:
+    """The same for a name without parentheses, that looks like a column."""
+    return in_python(name) if name.lower() in BARE else ""

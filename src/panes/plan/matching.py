@@ -16,9 +16,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from panes.errors import DataError, ExpressionError, QueryError, calling
-from panes.operators.clauses import Clause
+from panes.operators.clauses import Clause, in_ticks
 from panes.operators.join import JOIN, SIDES, JoinMachine, JoinSpec, SideSpec, looked_up
-from panes.operators.windows import in_ticks
 from panes.plan.clauses import Reader
 from panes.plan.expressions import Expression, Scope, column_node
 from panes.plan.hints import did_you_mean

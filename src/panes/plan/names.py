@@ -14,9 +14,9 @@ from functools import cached_property
 import pyarrow as pa
 from sqlglot import exp
 
-from panes.errors import ExpressionError, QueryError
-from panes.plan.aggregation import is_aggregate_call
-from panes.plan.expressions import Expression, Scope, column_node, columns_of, parse, start_of, text_of
+from panes.errors import ExpressionError
+from panes.plan.aggregate_calls import is_aggregate_call
+from panes.plan.expressions import Expression, Scope, column_node, columns_of, find_name, parse, start_of, text_of
 from panes.plan.hints import did_you_mean, position
 from panes.plan.query import StreamPlan
 from panes.plan.scalars import Scalars
@@ -70,7 +70,7 @@ class Names:
     def _of_windows(self, name: str) -> str | None:
         """The column of windows that a bare name means: these come before columns of the rows."""
         bounds = [n for n in self.window_schema.names if n in RESERVED]
-        return name if name in bounds else None if name in self.scope.names else _find(name, bounds)
+        return name if name in bounds else None if name in self.scope.names else find_name(name, bounds)
 
     def side_schema(self, side: int) -> pa.Schema:
         return pa.schema([pa.field(self.inner(side, f.name), f.type) for f in self.sides[side].schema])
@@ -123,7 +123,8 @@ class Names:
         for column in list(columns_of(root)):
             if not isinstance(column.this, exp.Star):
                 column.replace(self._inside(column, text))
-        return root.this
+        found: exp.Expr = root.this
+        return found
 
     def _inside(self, column: exp.Column, text: str) -> exp.Expr:
         """A column reference with its name inside; parts after the column go into its structs."""
@@ -131,7 +132,7 @@ class Names:
         window = self._of_windows(parts[0]) if len(parts) == 1 else None
         if window is not None and _is_aggregated(column):
             # what is aggregated are rows: a column of theirs is meant, if there is one
-            window = None if any(_find(parts[0], side.schema.names) for side in self.sides) else window
+            window = None if any(find_name(parts[0], side.schema.names) for side in self.sides) else window
         if window is not None:
             return column_node(window)
         if len(parts) == 1 and parts[0] in self.scope.names and parts[0] not in RESERVED:
@@ -152,10 +153,10 @@ class Names:
         return found
 
     def _unqualified(self, name: str, column: exp.Column, text: str) -> exp.Expr:
-        merged = _find(name, self.merged)
+        merged = find_name(name, self.merged)
         if merged is not None:
             return self.merged[merged].copy()
-        holders = [(s, found) for s, side in enumerate(self.sides) if (found := _find(name, side.schema.names))]
+        holders = [(s, found) for s, side in enumerate(self.sides) if (found := find_name(name, side.schema.names))]
         where = position(text, start_of(column))
         if len(holders) > 1:
             choices = " or ".join(f"{self.sides[s].alias}.{found}" for s, found in holders)
@@ -169,13 +170,13 @@ class Names:
         aliases = [side.alias.lower() if side.alias else None for side in self.sides]
         if alias.lower() in aliases:
             return aliases.index(alias.lower())
-        if len(self.sides) > 1 and not any(_find(alias, side.schema.names) for side in self.sides):
+        if len(self.sides) > 1 and not any(find_name(alias, side.schema.names) for side in self.sides):
             known = [side.alias for side in self.sides if side.alias]
             raise ExpressionError(f"there is no stream {alias!r}{did_you_mean(alias, known)}")
         return None
 
     def _column(self, side: int, name: str, column: exp.Column, text: str) -> str:
-        found = _find(name, self.sides[side].schema.names)
+        found = find_name(name, self.sides[side].schema.names)
         if found is None:
             alias, names = self.sides[side].alias, self.sides[side].schema.names
             raise ExpressionError(
@@ -198,7 +199,7 @@ class Names:
         for s in chosen:
             assert s is not None
             for name in self.sides[s].shown:
-                if alias is None and _find(name, self.merged) is not None:
+                if alias is None and find_name(name, self.merged) is not None:
                     continue
                 clash = alias is None and (counts[name.lower()] > 1 or (len(self.sides) > 1 and name in RESERVED))
                 yield (f"{self.sides[s].alias}_{name}" if clash else name), self.scope.named(self.inner(s, name))
@@ -211,7 +212,7 @@ class Names:
         for s, side in enumerate(self.sides):
             for own in side.schema.names:
                 if self.inner(s, own) == name:
-                    return own
+                    return str(own)
         return name
 
 
@@ -220,17 +221,6 @@ def _is_aggregated(column: exp.Expr) -> bool:
     while node is not None and not is_aggregate_call(node):
         node = node.parent
     return node is not None
-
-
-def _find(name: str, names: object) -> str | None:
-    """The exact name, or the only one that differs in case."""
-    known = list(names)  # type: ignore[call-overload]
-    if name in known:
-        return name
-    alike = [n for n in known if n.lower() == name.lower()]
-    if len(alike) > 1:
-        raise QueryError(f"column {name!r} is ambiguous: {', '.join(map(repr, alike))} differ only in case")
-    return alike[0] if alike else None
 
 
 class AsWritten(Names):

@@ -15,13 +15,12 @@ from sqlglot import exp
 from panes.aggregates.base import Aggregate
 from panes.errors import ExpressionError, QueryError
 from panes.operators.aggregate import AGGREGATE, AggregateSpec, aggregate_machine
-from panes.operators.clauses import Clause
+from panes.operators.clauses import Clause, in_ticks
 from panes.operators.dedupe import DEDUPE, DedupeSpec, dedupe_machine
 from panes.operators.machine import Machine
 from panes.operators.models import Model, Use, check_use
 from panes.operators.punctuate import PUNCTUATE, PunctuateMachine, PunctuateSpec
 from panes.operators.sort import SORT, SortSpec, sort_machine
-from panes.operators.windows import in_ticks
 from panes.plan.aggregation import compile_aggregates
 from panes.plan.expressions import Expression, Scope, parse_order
 from panes.plan.hints import did_you_mean

@@ -14,25 +14,24 @@ from typing import Any
 import pyarrow as pa
 
 from panes.aggregates.base import Aggregate
-from panes.aggregates.basic import Count
+from panes.aggregates.totals import Count
 from panes.errors import QueryError, WrongType
 from panes.plan.aggregation import Aggregation, compile_aggregates
 from panes.plan.batches import conform
-from panes.plan.column_names import check_name
 from panes.plan.expressions import Scope
 from panes.plan.identity import told_apart
-from panes.plan.scalars import Scalars
+from panes.plan.scalars import Scalars, never_fail
 from panes.plan.silence import BY_ROWS, Silence, silent_for
 from panes.plan.steps import FINAL, RESERVED, Shape, Step, apply_steps
-from panes.plan.total import never_fail
+from panes.plan.types import check_name
 from panes.slicing.lane import Agg
 from panes.slicing.ledger import KEEP_LATE
-from panes.slicing.result_schema import schema_at_first
+from panes.slicing.results import schema_at_first
 from panes.slicing.rows.measures import measure_dtype
 from panes.slicing.spec import NOT_EARLY, Early, OperatorSpec
 from panes.slicing.workload import order_free
 from panes.units import TimeDomain
-from panes.windows.base import Bound, LookBack, Machine, Window
+from panes.windows.base import Bound, LookBack, MachineWindow, Window
 
 #: What `early` may be told on Spark: at the end of every micro-batch.
 BATCH = "batch"
@@ -217,7 +216,7 @@ def plan_query(
         except QueryError as error:
             raise type(error)(f"window {label!r}: {error}") from error
     for label, found in bound:
-        if stream.lateness is not None and isinstance(found, Machine | LookBack) and found.no_lateness:
+        if stream.lateness is not None and isinstance(found, MachineWindow | LookBack) and found.no_lateness:
             raise QueryError(f"window {label!r}: the stream has lateness=, but {found.no_lateness}; leave it out")
         for column in (m.column for m in found.measures if m.column is not None):
             measure_dtype(label, column, scalars.types[column])

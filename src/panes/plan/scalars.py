@@ -1,7 +1,7 @@
 """Row expressions over a batch: one DuckDB projection per batch, nothing at all for plain columns.
 
 In: a batch as an Arrow table. Out: one Arrow column per expression, under the text it was asked for.
-DuckDB (see `duckdb_session`) gets generated SQL (see `duckdb_sql`) over columns with names of our own.
+DuckDB (see `duckdb_session`) gets generated SQL (see `compiled`) over columns with names of our own.
 """
 
 from __future__ import annotations
@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
+from sqlglot import exp
 
+from panes.aggregates.types import kind_of
 from panes.errors import DataError
 from panes.plan.compiled import column_id, prepare
 from panes.plan.duckdb_session import duckdb_errors, run
-from panes.plan.duckdb_words import in_words
 from panes.plan.expressions import Expression, Scope
-from panes.plan.refused import typed
+from panes.plan.functions import function_of
+from panes.plan.refused import in_words, typed
 from panes.plan.written import as_written
 
 #: the one column of a table of rows without columns
@@ -110,3 +112,36 @@ def _fails(table: pa.Table, sql: str) -> bool:
     except duckdb_errors():
         return True
     return False
+
+
+def never_fail(expressions: Iterable[Expression], schema: pa.Schema) -> bool:
+    """Whether all of them have a value for every row: those may be computed later, with other rows.
+
+    Cautious: what is not known to be safe may fail. Arithmetic on floats is safe, arithmetic on integers may
+    overflow, and a cast may meet a value that it does not fit.
+
+    >>> scope = Scope(pa.schema({"price": pa.float64(), "qty": pa.int64(), "text": pa.string()}))
+    >>> [never_fail([scope.scalar(t)], scope.schema) for t in ("price * qty", "qty * qty", "cast(text as int)")]
+    [True, False, False]
+    """
+    return all(_kind(e.tree, schema) is not None for e in expressions)
+
+
+def _kind(tree: exp.Expr, schema: pa.Schema) -> str | None:
+    """What sort of value an expression has, for every row; None: it may fail, or nobody knows."""
+    if isinstance(tree, exp.Column):
+        return kind_of(schema.field(tree.name).type)
+    if isinstance(tree, exp.Literal):
+        return "text" if tree.is_string else "integer" if tree.is_int else "float"
+    if isinstance(tree, exp.Boolean):
+        return "boolean"
+    if isinstance(tree, exp.Null):
+        return "null"
+    if isinstance(tree, exp.Paren):
+        return _kind(tree.this, schema)
+    function = function_of(tree)
+    if function is None or function.never_fails is None:
+        return None
+    kinds = [_kind(one, schema) for one in tree.iter_expressions()]
+    known = [kind for kind in kinds if kind is not None]
+    return function.never_fails(known) if len(known) == len(kinds) else None

@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from panes.errors import ExpressionError, QueryError, WrongType
-from panes.plan.column_names import check_name
 from panes.plan.duckdb_session import connection
 from panes.plan.expressions import Expression, Scope, parse_order
 from panes.plan.hints import check_no_columns, did_you_mean
 from panes.plan.scalars import Scalars
+from panes.plan.types import check_name
 from panes.slicing.identity import voids_first
 
 #: Columns of every result, which keys and outputs can't be named.

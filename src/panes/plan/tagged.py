@@ -18,9 +18,8 @@ import pyarrow as pa
 from panes.errors import DataError
 from panes.plan.compiled import column_id, prepare
 from panes.plan.duckdb_session import duckdb_errors, run
-from panes.plan.duckdb_words import in_words
 from panes.plan.expressions import Expression
-from panes.plan.refused import typed
+from panes.plan.refused import in_words, typed
 from panes.plan.written import as_written
 
 Array = np.ndarray

@@ -1,11 +1,17 @@
-"""Trees of sqlglot built anew from others, which takes a third of the time of copying and then replacing nodes."""
+"""Trees of sqlglot built anew from others, and written as text, both often.
+
+To build a tree anew takes a third of the time of copying it and then replacing nodes. Generators are made once and
+write trees as they lie: making one, and a copy of the tree, takes ten times as long as writing it.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
 from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
 
 
 def rebuilt(tree: exp.Expr, change: Callable[[exp.Expr], exp.Expr | None]) -> exp.Expr:
@@ -63,3 +69,26 @@ def _like(tree: exp.Expr, args: dict[str, Any]) -> exp.Expr:
     if tree._type is not None:
         node._type = tree._type
     return node
+
+
+def writer(dialect: type[Dialect], **options: Any) -> Callable[[exp.Expr], str]:
+    """A function that writes trees, and the nodes in them as if they stood alone, in one dialect.
+
+    Only for trees whose nodes the generator does not change while it writes them; tests go through all of ours.
+
+    >>> writer(Dialect)(exp.column("a") + 1)
+    'a + 1'
+    """
+    local = threading.local()
+
+    def write(tree: exp.Expr) -> str:
+        generator = getattr(local, "generator", None)
+        if generator is None:
+            generator = local.generator = dialect().generator(comments=False, **options)
+        parent, tree.parent = tree.parent, None
+        try:
+            return str(generator.generate(tree, copy=False))
+        finally:
+            tree.parent = parent
+
+    return write

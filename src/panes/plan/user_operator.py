@@ -8,10 +8,9 @@ from typing import Any
 import pyarrow as pa
 
 from panes.errors import QueryError
-from panes.operators.clauses import Clause
+from panes.operators.clauses import Clause, in_ticks
 from panes.operators.models import Model
 from panes.operators.user import Operator, user_machine
-from panes.operators.windows import in_ticks
 from panes.plan.join import common_time
 from panes.plan.operator_plan import OperatorPlan, checked_use, identity_of, stamped_output
 from panes.plan.operator_ports import PortPlan

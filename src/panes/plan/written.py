@@ -11,8 +11,7 @@ import re
 from sqlglot import exp
 
 from panes.plan.dialect import PanesSQL
-from panes.plan.trees import rebuilt
-from panes.plan.writing import writer
+from panes.plan.trees import rebuilt, writer
 
 _TEXT = "written"
 _PLAIN = re.compile(r"\w+\Z")

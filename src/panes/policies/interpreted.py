@@ -1,6 +1,6 @@
 """Policy windows with users' own Python code among the policies: the flow row by row, key by key.
 
-The same contract as compiled.py. State is the policies themselves, so snapshots pickle it, in columns that say so.
+The same contract as built_in.py. State is the policies themselves, so snapshots pickle it, in columns that say so.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from panes.errors import QueryError
 from panes.policies import specs
-from panes.policies.cuts import PLANS, Cutter
+from panes.policies.borders import PLANS, Cutter
 from panes.policies.flow import Group, Grouped
 from panes.policies.runtimes import running_evictions, running_trigger
 from panes.policies.specs import Time, leaves

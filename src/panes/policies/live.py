@@ -2,30 +2,31 @@
 
 Where `pn.policy(...)` in a query works on columns, this is the operator as SPEC describes it: rows go in by
 `process(row)`, results come out by a callback, and time triggers with `thread=True` and users' own active triggers
-send fake items by a clock between rows. One lock keeps rows and fake items apart.
+send timer ticks by a clock between rows. One lock keeps rows and timer ticks apart.
+
+Queries evaluate SQL over columns; rows here are Python objects, so paths such as `v[1]` or `m['speed'][0]` are walked
+(SPEC P-26). Elements are counted from 0, as in Spark SQL, and what is not there is None.
 """
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from panes.clock import Clock, SystemClock, Timer
 from panes.errors import DataError, OperatorClosed, QueryError
 from panes.policies.buffers import Costs, Reduce, buffer, choose
-from panes.policies.flow import Group, Grouped
-from panes.policies.paths import extractor, extractors
+from panes.policies.flow import Group, Grouped, Sender
 from panes.policies.policy import PolicyWindow
 from panes.policies.runtimes import ManyTriggers, RunningTrigger, UserTrigger, running_evictions, running_trigger
-from panes.policies.specs import Time, Triggers
-from panes.policies.ticks import Sender
+from panes.policies.specs import CLOCK, Time, Triggers
 from panes.policies.user import TIME, ActiveTrigger, Tick
-from panes.units import TimeDomain
 
-#: The clock counts microseconds, and so do time policies of live windows.
-DOMAIN = TimeDomain("us", integer=True)
+_STEP = r"""\[\s*(?:(\d+)|'([^']*)'|"([^"]*)")\s*\]"""
+_PATH = re.compile(rf"\s*([^\W\d]\w*)((?:{_STEP})+)\s*")
 
 
 class LiveResult(NamedTuple):
@@ -129,7 +130,7 @@ class LiveWindow:
         self.costs = Costs()
         self.results: list[LiveResult] = []
         self._policy = policy
-        self._machine = (self._from_now(policy) if time is None else policy).bind(DOMAIN)
+        self._machine = (self._from_now(policy) if time is None else policy).bind(CLOCK)
         self._reduce, self._group_reduce = reduce, group_reduce
         self._value, self._key, self._time = _getter("value", value), _getter("key", key), _getter("time", time)
         self._out = self.results.append if emit is None else emit
@@ -188,8 +189,6 @@ class LiveWindow:
             value = self._group_reduce(value)
         self._out(LiveResult(group.key, when, value))
 
-    # --- rows ---
-
     def process(self, row: dict[str, Any]) -> None:
         """Take a row."""
         with self._lock:
@@ -221,8 +220,6 @@ class LiveWindow:
                 for group in self._grouped.groups.values():
                     if group.size:
                         self._give(group, None)
-
-    # --- threads ---
 
     def _watch_of(self, key: Any) -> _Watch | None:
         group = self._grouped.groups.get(key)
@@ -289,3 +286,39 @@ def _users_of(trigger: RunningTrigger) -> list[UserTrigger]:
     if isinstance(trigger, ManyTriggers):
         return [u for inner in trigger.nested for u in _users_of(inner)]
     return [trigger] if isinstance(trigger, UserTrigger) and trigger.active else []
+
+
+def extractor(column: str) -> Callable[[Mapping[str, Any]], Any] | None:
+    """What reaches into a row for a path with steps; None for a plain column.
+
+    >>> extractor("v[1]")({"v": [10, 20]})
+    20
+    """
+    found = _PATH.fullmatch(column)
+    if found is None:
+        return None
+    steps = [int(place) if place else one or other for place, one, other in re.findall(_STEP, found[2])]
+
+    def extract(row: Mapping[str, Any]) -> Any:
+        value = row[found[1]]
+        for step in steps:
+            value = _element(value, step)
+        return value
+
+    return extract
+
+
+def extractors(columns: Iterable[str]) -> dict[str, Callable[[Mapping[str, Any]], Any]]:
+    """Those of the columns that are paths."""
+    made = {column: extractor(column) for column in columns}
+    return {column: extract for column, extract in made.items() if extract is not None}
+
+
+def _element(value: Any, step: int | str) -> Any:
+    if isinstance(value, Mapping):
+        return value.get(step)
+    if isinstance(step, int) and isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return value[step] if step < len(value) else None
+    if isinstance(step, int) and hasattr(value, "shape"):  # NumPy's arrays
+        return value[step] if step < len(value) else None
+    return None

@@ -1,8 +1,8 @@
 """`pn.policy(...)`: windows by trigger and eviction policies, as a window spec like any other (SPEC P-01..P-47).
 
 For each row, in event-time order: triggers are asked whether the rows held are a result, evictions how many of the
-oldest rows leave, then the row enters. In flow policies as values; out flows a `Machine`: compiled where all policies
-are built in, interpreted where one is written in Python.
+oldest rows leave, then the row enters. In flow policies as values; out flows a `MachineWindow`: loops over arrays where
+all policies are built in, row by row where one is written in Python.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from panes.errors import DataError, QueryError
+from panes.policies.borders import PLANS, Borders, borders, borders_of
 from panes.policies.specs import (
     Active,
     Count,
@@ -28,7 +29,8 @@ from panes.policies.specs import (
 )
 from panes.policies.user import ActiveTrigger, UserPolicy
 from panes.units import TimeDomain
-from panes.windows.base import DATA, ROWS, Machine, Part, Running, Window
+from panes.windows.base import DATA, ROWS, KeyBorders, MachineWindow, Part, Running, Window
+from panes.windows.normal_form import FORMS, Form
 from panes.windows.spec import call
 
 
@@ -69,7 +71,7 @@ class PolicyWindow(Window):
 
 
 @dataclass(frozen=True)
-class PolicyMachine(Machine):
+class PolicyMachine(MachineWindow):
     """A policy window with all units resolved."""
 
     trigger: tuple[Any, ...] = field(default=(), kw_only=True)
@@ -116,11 +118,11 @@ class PolicyMachine(Machine):
         if len(fakes) > 1 or (fakes and len([p for t in self.trigger for p in leaves(t)]) > 1):
             return "two triggers may give the same rows twice at the same time"
         if any(isinstance(p, ActiveTrigger) for p in fakes):
-            return "fake items of your own may give the same rows twice"
+            return "timer ticks of your own may give the same rows twice"
         return None
 
     def too_many(self, time: int) -> DataError:
-        """What to say when fake items up to a time give more windows than anybody can want."""
+        """What to say when timer ticks up to a time give more windows than anybody can want."""
         senders = [p for t in (*self.trigger, *self.central_trigger) for p in leaves(t) if is_active(p)]
         return too_many(senders or (*self.trigger, *self.central_trigger), time)
 
@@ -129,9 +131,50 @@ class PolicyMachine(Machine):
             from panes.policies.interpreted import Interpreted
 
             return Interpreted(self, reduces=reduces)
-        from panes.policies.adaptive import Adaptive
+        from panes.policies.built_in import BuiltInPolicies
 
-        return Adaptive(self, reduces=reduces)
+        return BuiltInPolicies(self, reduces=reduces)
+
+
+def _known_borders(machine: PolicyMachine) -> KeyBorders | None:
+    """Counts with counts, or times with times, of one key: windows end at regular borders and reach so far back.
+
+    Not where a policy looks at a column, timer ticks come by the clock or not at all, or a row on a border triggers.
+    """
+    known = borders_of(machine)
+    return _at(known, machine, known.size, "borders") if isinstance(known, Borders) else None
+
+
+def _known_tumbling(machine: PolicyMachine) -> KeyBorders | None:
+    """A count or a time of one key, whose rows all leave at its borders; under the same conditions."""
+    if machine.central or len(machine.trigger) != 1 or len(machine.evict) != 1:
+        return None
+    trigger, evict = machine.trigger[0], machine.evict[0]
+    leave = evict == Active(Tumble()) or (evict == Tumble() and isinstance(trigger, Count))
+    known = borders(trigger, Time(1) if isinstance(trigger, Time) else Count(1)) if leave else None
+    return None if known is None else _at(known, machine, known.slide, "tumbling")
+
+
+def _at(known: Borders, machine: PolicyMachine, size: int, plan: str) -> KeyBorders | None:
+    if machine.clocked:
+        return None
+    return KeyBorders(
+        machine.measure,
+        by_time=known.by_time,
+        first=known.first,
+        slide=known.slide,
+        size=size,
+        tumbling=plan == "tumbling",
+        at_end="always" if machine.end else "never",
+        too_many=machine.too_many if known.by_time else None,
+        plan=PLANS[plan],
+    )
+
+
+FORMS += [
+    Form("policies of count and count, or of time and time", PolicyMachine, _known_borders),
+    Form("a policy of count or of time, tumbling", PolicyMachine, _known_tumbling),
+]
 
 
 def policy(
@@ -209,7 +252,7 @@ def _several(given: Any, argument: str, check: Any) -> tuple[Any, ...]:
 
 
 def _check_scales(policies: list[Any]) -> None:
-    """A fake item is a border of a time trigger, and means nothing to an eviction that goes by another column."""
+    """A timer tick is a border of a time trigger, and means nothing to an eviction that goes by another column."""
     asked = ((p.eviction, True) if isinstance(p, Active) else (p, is_active(p)) for p in policies)
     timers = [p for p, is_asked in asked if isinstance(p, Time) and is_asked]
     if len({p.on for p in timers}) > 1:
@@ -218,7 +261,7 @@ def _check_scales(policies: list[Any]) -> None:
 
 
 def _check_threads(own: tuple[Any, ...], central: tuple[Any, ...], any_central: bool) -> None:
-    """Fake items must come in one order however rows are cut into batches."""
+    """Timer ticks must come in one order however rows are cut into batches."""
     threads = [p for t in own for p in leaves(t) if isinstance(p, Time) and p.thread]
     if threads and any_central:
         raise QueryError(f"{threads[0]!r}: thread=True of one key's trigger can't be combined with central policies")

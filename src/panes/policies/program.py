@@ -1,4 +1,4 @@
-"""Built-in policies as rows of numbers, which the compiled flow reads (kernels.py).
+"""Built-in policies as rows of numbers, which the loops read (triggers.py, evictions.py).
 
 Nested policies come before the one that combines them; the last line of a side combines the whole list (any trigger,
 the largest eviction). In flow resolved policies; out flow tables of numbers and the columns they point into.
@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from panes.policies.distances import COSINE
 from panes.policies.specs import Active, Count, Delta, Evictions, Punctuation, Time, Triggers, Tumble, clears_after
+
+if TYPE_CHECKING:
+    from panes.policies.policy import PolicyMachine
 
 Array = np.ndarray
 
@@ -30,7 +33,7 @@ RULES = {
 KIND, CHILDREN, A, B, WORD, COLUMN, OPTION, FLOATS = range(8)
 WIDTH = 8
 
-# OPTION of a leaf: whether it is asked for fake items; of the last line: whether rows leave after the result of one
+# OPTION of a leaf: whether it is asked for timer ticks; of the last line: whether rows leave after the result of one
 # what A and B mean: count: size, delete; time: size, mode; delta: number of columns
 EXACT, ON_ROW, PASSIVE = 0, 1, 2  # modes of a time trigger
 
@@ -181,6 +184,43 @@ def level(
         tuple(writer.own_heads),
         by_clock,
     )
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One trigger and one eviction of count, time or tumbling: kind and size of each.
+
+    Its state has the words of the lines that matter to it: the first is the trigger's, then come the eviction's.
+    """
+
+    trigger: int
+    every: int
+    evict: int
+    size: int
+    start: int = 0  # where a count eviction begins, which `size` has taken into account
+
+    word = FIRST_WORD  # counter or next border
+    place = FIRST_WORD + 2  # where the first row that is held lies, if the eviction goes by time
+
+
+def pair_of(machine: PolicyMachine) -> Pair | None:
+    """The pair that a machine is, or None."""
+    if machine.central or len(machine.trigger) != 1 or len(machine.evict) != 1:
+        return None
+    trigger, evict = machine.trigger[0], machine.evict[0]
+    if isinstance(trigger, Time):
+        if not trigger.active or trigger.border_on_row or trigger.thread or trigger.on is not None:
+            return None
+    elif not isinstance(trigger, Count):
+        return None
+    kind = TIME if isinstance(trigger, Time) else COUNT
+    if isinstance(evict, Time) and evict.on is None and (evict.active or kind == COUNT):
+        return Pair(kind, trigger.size, TIME, evict.size)
+    if isinstance(evict, Count) and (evict.delete or 1) == 1 and (evict.start or 0) <= 0:
+        return Pair(kind, trigger.size, COUNT, evict.size - (evict.start or 0), evict.start or 0)
+    if (isinstance(evict, Tumble) and kind == COUNT) or clears_after(evict):
+        return Pair(kind, trigger.size, TUMBLE, 0)
+    return None
 
 
 def matches(policy: Punctuation, columns: Sequence[Array]) -> Array:

@@ -1,15 +1,16 @@
 """Policies at work in Python, one row at a time: the built-in ones, and a shell around those that users write.
 
 In flow the values of specs.py (units resolved) and objects of users; out flow `RunningTrigger`s and `RunningEviction`s
-with the state of one key. What users' code returns is checked here, so that nonsense stops with the policy and the
-row named.
+with the state of one key, for rows that are Python objects: beside users' own policies, and in live windows. Rules are
+those of the loops (evictions.py, triggers.py). What users' code returns is checked here, so that nonsense stops with
+the policy and the row named. Snapshots pickle these objects, so their names and attributes stay.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -19,6 +20,8 @@ import numpy as np
 from panes.errors import DataError, calling, raise_named
 from panes.policies import specs
 from panes.policies.distances import COSINE, EUCLIDEAN, cosine, euclidean
+from panes.policies.evictions import count_leaves, joined
+from panes.policies.program import MIN, RULES
 from panes.policies.specs import (
     MOST,
     Active,
@@ -31,14 +34,15 @@ from panes.policies.specs import (
     Tumble,
     leaves,
 )
+from panes.policies.triggers import borders_due
 from panes.policies.user import TIME, ActiveEviction, ActiveTrigger, Eviction, Tick, Trigger
 
-# what fake items before the same row go by: event time, the column of a time policy, or nothing but the row
+# what timer ticks before the same row go by: event time, the column of a time policy, or nothing but the row
 _TIMED, _SCALED, _BY_ROW = 0, 1, 2
 
 
 class Sent(NamedTuple):
-    """A fake item on its way: its place among those before the same row, itself, and when its result is."""
+    """A timer tick on its way: its place among those before the same row, itself, and when its result is."""
 
     place: tuple[int, int]
     item: Any
@@ -54,12 +58,12 @@ class RunningTrigger:
         raise NotImplementedError
 
     def before(self, row: Any) -> Iterable[Sent]:
-        """Fake items to send before a row, in the order of their places."""
+        """Timer ticks to send before a row, in the order of their places."""
         return ()
 
 
 def sent_before(row: Any, triggers: Sequence[RunningTrigger]) -> Iterable[Sent]:
-    """Fake items of several triggers before a row, merged by their times; ties in the order of the triggers."""
+    """Timer ticks of several triggers before a row, merged by their times; ties in the order of the triggers."""
     if len(triggers) == 1:
         return triggers[0].before(row)
     return heapq.merge(*[trigger.before(row) for trigger in triggers], key=itemgetter(0))
@@ -69,7 +73,7 @@ class RunningEviction:
     """An eviction with the state of one key."""
 
     active = False
-    #: lets all rows go after the result of a fake item, not before
+    #: lets all rows go after the result of a timer tick, not before
     clears = False
 
     def notify(self, row: Any, triggered: bool, size: int) -> int:
@@ -79,7 +83,7 @@ class RunningEviction:
         raise NotImplementedError
 
     def as_row(self, fake: Any, size: int) -> int:
-        """A fake item taken for a row that triggers; it is not kept."""
+        """A timer tick taken for a row that triggers; it is not kept."""
         return self.notify(fake, True, size)
 
 
@@ -100,13 +104,8 @@ class CountEviction(RunningEviction):
         self.most, self.delete, self.counter, self.resync = spec.size, spec.delete or 1, spec.start or 0, resync
 
     def notify(self, row: Any, triggered: bool, size: int) -> int:
-        if self.resync:
-            self.counter = min(self.counter, size)
-        if self.counter >= self.most:
-            self.counter = max(0, self.counter - self.delete) + 1
-            return self.delete
-        self.counter += 1
-        return 0
+        n, self.counter = count_leaves(self.counter, size, self.most, self.delete, self.resync)
+        return n
 
 
 class TimeTrigger(RunningTrigger):
@@ -132,7 +131,11 @@ class TimeTrigger(RunningTrigger):
     def skip(self, moment: int) -> None:
         """Borders up to a moment give nothing."""
         if self.border <= moment:
-            self.border += ((moment - self.border) // self.spec.size + 1) * self.spec.size
+            self.border += self.due(moment) * self.spec.size
+
+    def due(self, moment: int) -> int:
+        """How many borders there are up to a moment."""
+        return borders_due(self.border, moment, self.spec.size)
 
     def notify(self, row: Any) -> bool:
         if self.active and not self.limit:
@@ -157,7 +160,7 @@ class TimeEviction(RunningEviction):
     def notify_fake(self, fake: Any, size: int) -> int:
         now = fake.get(self.column) if isinstance(fake, Mapping) else fake
         if isinstance(now, bool) or not isinstance(now, int | np.integer):
-            raise DataError(f"time({self.size}) was sent the fake item {fake!r}: it needs a time, a whole number")
+            raise DataError(f"time({self.size}) was sent the timer tick {fake!r}: it needs a time, a whole number")
         return self._older(now - self.size, size)
 
     as_row = notify_fake
@@ -272,12 +275,13 @@ class ManyTriggers(RunningTrigger):
         return sent_before(row, [trigger for trigger in self.nested if trigger.active])
 
 
-RULES: dict[str, Callable[[list[int]], int]] = {
-    "largest": lambda said: max(said, default=0),
-    "smallest": lambda said: min(said, default=MOST),
-    "total": sum,
-    "first_of": lambda said: next((n for n in said if n > 0), 0),
-}
+def together(rule: str, said: Iterable[int]) -> int:
+    """How many rows leave if several evictions say this."""
+    code = RULES[rule]
+    n = MOST if code == MIN else 0
+    for each in said:
+        n = joined(code, n, each)
+    return n
 
 
 class ManyEvictions(RunningEviction):
@@ -287,10 +291,10 @@ class ManyEvictions(RunningEviction):
         self.nested, self.rule = tuple(nested), rule
 
     def notify(self, row: Any, triggered: bool, size: int) -> int:
-        return RULES[self.rule]([e.notify(row, triggered, size) for e in self.nested])
+        return together(self.rule, [e.notify(row, triggered, size) for e in self.nested])
 
     def notify_fake(self, fake: Any, size: int) -> int:
-        return RULES[self.rule]([e.notify_fake(fake, size) for e in self.nested if e.active])
+        return together(self.rule, [e.notify_fake(fake, size) for e in self.nested if e.active])
 
 
 class _RunsUserCode:
@@ -314,7 +318,7 @@ class UserTrigger(_RunsUserCode, RunningTrigger):
     def __init__(self, policy: Trigger) -> None:
         self.policy = policy
         self.active = isinstance(policy, ActiveTrigger)
-        self.last: int | None = None  # the time of the row before, where fake items may have times
+        self.last: int | None = None  # the time of the row before, where timer ticks may have times
 
     def notify(self, row: Any) -> bool:
         try:
@@ -340,7 +344,7 @@ class UserTrigger(_RunsUserCode, RunningTrigger):
                 )
             sent = [self._sent(fake, row) for fake in islice(fakes, specs.MOST_FAKES + 1)]
         if len(sent) > specs.MOST_FAKES:
-            raise DataError(f"{self.policy!r}.before sends more than ten million fake items at the row {_shown(row)}")
+            raise DataError(f"{self.policy!r}.before sends more than ten million timer ticks at the row {_shown(row)}")
         return sorted(sent, key=itemgetter(0))
 
     def _sent(self, fake: Any, row: Any) -> Sent:
@@ -418,7 +422,7 @@ def running_evictions(policies: Sequence[Any], *, others: bool = False) -> list[
 
 
 def is_told_of_fakes(eviction: RunningEviction) -> bool:
-    """Whether an eviction that a user has written would miss fake items that are not sent."""
+    """Whether an eviction that a user has written would miss timer ticks that are not sent."""
     if isinstance(eviction, ManyEvictions):
         return any(map(is_told_of_fakes, eviction.nested))
     inner = eviction.inner if isinstance(eviction, ActiveWrapper) else eviction
@@ -469,4 +473,4 @@ class _Measure(NamedTuple):
 def _shown(item: Any) -> str:
     if isinstance(item, dict):
         return "{" + ", ".join(f"{k}: {v!r}" for k, v in islice(item.items(), 8)) + "}"
-    return f"the fake item {item!r}"
+    return f"the timer tick {item!r}"

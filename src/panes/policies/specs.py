@@ -1,7 +1,8 @@
 """The built-in policies as small frozen values: `count(3)`, `time("5 s")`, `any_of(count(100), time("1 min"))`.
 
 Count, time, delta and punctuation serve as trigger and as eviction; where a value is given decides which it is, and
-options of the other role are refused there. `check_trigger` and `check_eviction` are that rule.
+options of the other role are refused there. `check_trigger` and `check_eviction` are that rule. The containers of the
+window library, and the operators that are made of them, take the same counts, times and deltas.
 """
 
 from __future__ import annotations
@@ -9,24 +10,27 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from panes.errors import DataError, QueryError
 from panes.policies.distances import COSINE, EUCLIDEAN
 from panes.policies.user import BY_ROWS, BY_TIME, ActiveEviction, ActiveTrigger, Eviction, Trigger, UserPolicy
-from panes.units import Rows, TimeDomain, is_number
+from panes.units import MAX_TICKS, Rows, TimeDomain, is_number
 from panes.windows.base import Part
 from panes.windows.spec import call, expression, size_argument
 
 MOST = 2**31 - 1
-#: fake items that one row, or one batch, may bring about
+#: timer ticks that one row, or one batch, may bring about
 MOST_FAKES = 10_000_000
+#: Clocks count microseconds, and so do bare numbers where time is that of a clock.
+CLOCK = TimeDomain("us", integer=True)
 
 
 @dataclass(frozen=True, repr=False)
 class Count(Part):
-    """See `count`."""
+    """So many rows: see `count`. In a container also none, which keeps nothing."""
 
+    kind: ClassVar[str] = "count"
     size: int
     start: int | None = None
     delete: int | None = None
@@ -34,7 +38,7 @@ class Count(Part):
     def __post_init__(self) -> None:
         if isinstance(self.size, Rows):
             object.__setattr__(self, "size", self.size.count)
-        _whole(self.size, "count: size", least=1)
+        _whole(self.size, "count: size", least=0, most=MAX_TICKS)
         if self.start is not None:
             _whole(self.start, "count: start", least=-MOST)
         if self.delete is not None:
@@ -48,6 +52,7 @@ class Count(Part):
 class Time(Part):
     """See `time`."""
 
+    kind: ClassVar[str] = "time"
     size: Any
     delay: Any = None
     start: Any = None
@@ -79,6 +84,11 @@ class Time(Part):
         options = {name: getattr(self, name) or None for name in ("delay", "start", "on", "border_on_row", "thread")}
         return call("time", self.size, **options, active=None if self.active else False)
 
+    @property
+    def us(self) -> int:
+        """The size in microseconds of a clock."""
+        return CLOCK.ticks(self.size, argument="time: size")
+
     def resolve(self, domain: TimeDomain) -> Time:
         """The same in ticks of the stream's time, or whole numbers of the column `on`."""
         if self.on is not None:
@@ -95,17 +105,18 @@ class Time(Part):
 
 @dataclass(frozen=True, repr=False)
 class Delta(Part):
-    """See `delta`."""
+    """See `delta`. In a container `on` is one attribute of tuples, or a function of them."""
 
+    kind: ClassVar[str] = "delta"
     threshold: float
-    on: tuple[str, ...]
+    on: tuple[Any, ...]
     start: tuple[float, ...] | None = None
     function: Any = EUCLIDEAN
 
     def __post_init__(self) -> None:
         if not is_number(self.threshold) or math.isnan(self.threshold) or self.threshold < 0:
             raise QueryError(f"delta: threshold={self.threshold!r} must be a number, 0 or more: it bounds a distance")
-        object.__setattr__(self, "on", _columns(self.on, "delta: on"))
+        object.__setattr__(self, "on", _columns(self.on, "delta: on", functions=True))
         if self.function not in (EUCLIDEAN, COSINE) and not callable(self.function):
             raise QueryError(
                 f"delta: function={self.function!r} must be {EUCLIDEAN!r}, {COSINE!r} or a function "
@@ -121,6 +132,11 @@ class Delta(Part):
         on = self.on[0] if len(self.on) == 1 else self.on
         start = None if self.start is None else self.start[0] if len(self.start) == 1 else self.start
         return call("delta", self.threshold, on=on, start=start, function=_unless(self.function, EUCLIDEAN))
+
+    @property
+    def attribute(self) -> Any:
+        """What it compares, if that is one column."""
+        return self.on[0]
 
 
 @dataclass(frozen=True, repr=False)
@@ -161,9 +177,9 @@ class Active(Part):
     def __post_init__(self) -> None:
         inner = self.eviction
         if isinstance(inner, ActiveEviction | Active | Evictions):
-            raise QueryError(f"active({inner!r}): it is asked for fake items anyway, and wrapping would hide how")
+            raise QueryError(f"active({inner!r}): it is asked for timer ticks anyway, and wrapping would hide how")
         if isinstance(inner, Count) and inner.start is not None:
-            raise QueryError(f"active({inner!r}): start= counts rows, and a fake item is none")
+            raise QueryError(f"active({inner!r}): start= counts rows, and a timer tick is none")
         check_eviction(inner, "active")
 
     def __repr__(self) -> str:
@@ -215,6 +231,7 @@ def count(size: int, *, start: int | None = None, delete: int | None = None) -> 
     >>> count(3, start=-1)
     count(3, start=-1)
     """
+    _whole(size.count if isinstance(size, Rows) else size, "count: size", least=1)
     return Count(size, start, delete)
 
 
@@ -230,7 +247,7 @@ def time(
 ) -> Time:
     """As a trigger: at the borders start + delay + size, then every `size`. As an eviction: what is older leaves.
 
-    Borders that no row meets get a window too, by fake items sent before the next row, unless `active=False`.
+    Borders that no row meets get a window too, by timer ticks sent before the next row, unless `active=False`.
     `thread=True`: by the clock of the stream, without waiting for a row of the key. `border_on_row=True`: a row that
     lies on a border triggers itself, as in the source of the idea. `on`: an advancing whole-number column instead of
     the event time.
@@ -264,14 +281,14 @@ def punctuation(sample: Any, *, on: Any) -> Punctuation:
 
 
 def tumble() -> Tumble:
-    """All rows leave whenever a row triggers; with `active(tumble())` also after the result of a fake item."""
+    """All rows leave whenever a row triggers; with `active(tumble())` also after the result of a timer tick."""
     return Tumble()
 
 
 def active(eviction: EvictionPolicy) -> Active:
-    """An eviction that is asked for fake items as if they were rows that triggered.
+    """An eviction that is asked for timer ticks as if they were rows that triggered.
 
-    Of a fake item that is no row, such as the border of a time trigger, time policies know the time, and delta and
+    Of a timer tick that is no row, such as the border of a time trigger, time policies know the time, and delta and
     punctuation policies nothing, so they let no row go. A row of another key under a central trigger has values.
 
     >>> active(punctuation("end", on="kind"))
@@ -281,7 +298,7 @@ def active(eviction: EvictionPolicy) -> Active:
 
 
 def any_of(*triggers: TriggerPolicy) -> Triggers:
-    """Triggers when at least one does. Fake items of any of them count, here and in the other two."""
+    """Triggers when at least one does. Timer ticks of any of them count, here and in the other two."""
     return Triggers("any_of", triggers)
 
 
@@ -317,6 +334,7 @@ def first_of(*evictions: EvictionPolicy) -> Evictions:
 
 def check_trigger(value: Any, argument: str) -> Any:
     """`value`, if it can be a trigger; else QueryError."""
+    _check_rows(value, argument)
     if isinstance(value, Count) and value.delete is not None:
         raise QueryError(f"{argument}: {value!r}: delete= says what an eviction lets go; a trigger has none")
     if isinstance(value, Eviction | Tumble | Active | Evictions):
@@ -330,6 +348,7 @@ def check_trigger(value: Any, argument: str) -> Any:
 
 def check_eviction(value: Any, argument: str) -> Any:
     """`value`, if it can be an eviction; else QueryError."""
+    _check_rows(value, argument)
     if isinstance(value, Time):
         given = [n for n in ("delay", "start", "border_on_row", "thread") if getattr(value, n)]
         if given:
@@ -345,6 +364,14 @@ def check_eviction(value: Any, argument: str) -> Any:
     return value
 
 
+def _check_rows(value: Any, argument: str) -> None:
+    """Counts and deltas must be those of rows; containers take more."""
+    if isinstance(value, Count):
+        _whole(value.size, f"{argument}: count: size", least=1)
+    if isinstance(value, Delta) and any(map(callable, value.on)):
+        raise QueryError(f"{argument}: {value!r}: on= must be a column or SQL expression; functions are of tuples")
+
+
 def _check_declared(policy: Trigger | Eviction, argument: str, method: str, defined: bool) -> None:
     if policy.scale not in (None, BY_ROWS, BY_TIME):
         raise QueryError(f"{argument}: {policy!r}: scale={policy.scale!r} must be {BY_ROWS!r}, {BY_TIME!r} or None")
@@ -353,14 +380,14 @@ def _check_declared(policy: Trigger | Eviction, argument: str, method: str, defi
 
 
 def is_active(policy: Any) -> bool:
-    """Whether a policy makes fake items (trigger) or is asked for them (eviction)."""
+    """Whether a policy makes timer ticks (trigger) or is asked for them (eviction)."""
     if isinstance(policy, Time):
         return policy.active
     return isinstance(policy, ActiveTrigger | ActiveEviction | Active | Triggers | Evictions)
 
 
 def clears_after(policy: Any) -> bool:
-    """Whether an eviction lets all rows go after the result of a fake item; others do so before it."""
+    """Whether an eviction lets all rows go after the result of a timer tick; others do so before it."""
     return isinstance(policy, Active) and isinstance(policy.eviction, Tumble)
 
 
@@ -378,7 +405,7 @@ def resolved(policy: Any, domain: TimeDomain) -> Any:
     if isinstance(policy, Time):
         return policy.resolve(domain)
     if isinstance(policy, Active) and isinstance(policy.eviction, Time):
-        return replace(policy.eviction.resolve(domain), active=True)  # a fake item has a time, as a row has
+        return replace(policy.eviction.resolve(domain), active=True)  # a timer tick has a time, as a row has
     if isinstance(policy, Triggers | Evictions):
         return replace(policy, nested=tuple(resolved(p, domain) for p in policy.nested))
     return policy
@@ -403,7 +430,7 @@ def written_in_python(policy: Any) -> bool:
 
 
 def too_many(triggers: Sequence[Any], time: int, *, users: bool = False) -> DataError:
-    """What to say of more than MOST_FAKES fake items up to a time. `users`: their evictions must see each of them."""
+    """What to say of more than MOST_FAKES timer ticks up to a time. `users`: their evictions must see each of them."""
     what, cure = "windows, one for each border without a row", "give start=, a larger size, or an eviction by time"
     if users:
         what, cure = "borders that your own evictions are asked about", "give start= or a larger size"
@@ -411,16 +438,16 @@ def too_many(triggers: Sequence[Any], time: int, *, users: bool = False) -> Data
     return DataError(f"{given}: up to the row at time {time} there would be more than ten million {what}; {cure}")
 
 
-def _whole(value: Any, what: str, *, least: int) -> None:
-    if not is_number(value) or value != int(value) or not least <= value <= MOST:
-        raise QueryError(f"{what}={value!r} must be a whole number from {least} to {MOST}")
+def _whole(value: Any, what: str, *, least: int, most: int = MOST) -> None:
+    if not is_number(value) or value != int(value) or not least <= value <= most:
+        raise QueryError(f"{what}={value!r} must be a whole number from {least} to {most}")
 
 
-def _columns(on: Any, argument: str) -> tuple[str, ...]:
+def _columns(on: Any, argument: str, *, functions: bool = False) -> tuple[Any, ...]:
     given = tuple(on) if isinstance(on, tuple | list) else (on,)
     if not given:
         raise QueryError(f"{argument} needs at least one column")
-    return tuple(expression(column, argument) for column in given)
+    return tuple(each if functions and callable(each) else expression(each, argument) for each in given)
 
 
 def _unless(value: Any, default: Any) -> Any:

@@ -24,9 +24,9 @@ Own = TypeVar("Own", bound="UserPolicy")
 
 
 class Tick(NamedTuple):
-    """A fake item that has a time: its result ends there, not at the row before which it is sent.
+    """A timer tick that has a time: its result ends there, not at the row before which it is sent.
 
-    `item` is what evictions are asked about; the time itself unless given. Fake items of several triggers come in
+    `item` is what evictions are asked about; the time itself unless given. Timer ticks of several triggers come in
     the order of their times, and those without one after them.
     """
 
@@ -74,10 +74,10 @@ class Trigger(UserPolicy):
 
 
 class ActiveTrigger(Trigger):
-    """A trigger that also makes fake items: each gives a result by itself, between two rows."""
+    """A trigger that also makes timer ticks: each gives a result by itself, between two rows."""
 
     def before(self, row: Row) -> Iterable[Any]:
-        """Fake items to send before this row is looked at: of any class, in order, or `Tick`s with a time."""
+        """Timer ticks to send before this row is looked at: of any class, in order, or `Tick`s with a time."""
         return ()
 
     def start(self, send: Callable[[Any], None], clock: Clock) -> None:
@@ -103,8 +103,8 @@ class Eviction(UserPolicy):
 
 
 class ActiveEviction(Eviction):
-    """An eviction that is asked for fake items too."""
+    """An eviction that is asked for timer ticks too."""
 
     @abstractmethod
     def notify_fake(self, fake: Any, size: int) -> int:
-        """How many of the oldest rows leave before the fake item gives its result."""
+        """How many of the oldest rows leave before the timer tick gives its result."""

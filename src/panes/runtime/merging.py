@@ -36,7 +36,7 @@ from panes.runtime.nodes import (
     rows_alone,
     under,
 )
-from panes.runtime.quiet import Alarm, Beat, ByClock, Quiet, Timeout
+from panes.runtime.quiet import Alarm, Beat, ByClock, Quiet, SilenceLimit
 from panes.runtime.rejects import Rejects
 from panes.slicing.key_index import LARGE
 from panes.state.checked import INT64, columns_of, demand, fact, numbers, read_table, value
@@ -48,11 +48,11 @@ class Line(ABC):
     `patience`: silent for so long by the clock, it is not waited for; None: for ever.
     """
 
-    def __init__(self, patience: int | None, alarm: Alarm | None, timeout: Timeout | None = None) -> None:
+    def __init__(self, patience: int | None, alarm: Alarm | None, timeout: SilenceLimit | None = None) -> None:
         self._patience = patience
         self._alarm = alarm
         self._quiet = Quiet()
-        self._timeout = timeout or Timeout(None, None)
+        self._timeout = timeout or SilenceLimit(None, None)
         #: the largest time of the rows that have come, and of those that the input says have
         self.top = NO_TIME
         self.came_to = NO_TIME
@@ -368,7 +368,7 @@ class PortLine(Line):
         self.number = number
         self.port = ports[number]
         silence = self.port.stream.silence
-        super().__init__(0 if live else silence.patience, alarm, Timeout(silence.timeout, alarm))
+        super().__init__(0 if live else silence.patience, alarm, SilenceLimit(silence.timeout, alarm))
         self._empty = [port.rows.empty_table() for port in ports]
         self._waiting: list[Arrivals] = []
 

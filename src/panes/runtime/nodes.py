@@ -22,7 +22,7 @@ from panes.plan.batches import conform
 from panes.plan.graph import WINDOW_END, FitNode, SelectNode, StampNode, TagNode, WindowsNode, given_at_end
 from panes.runtime.arrivals import passed_on
 from panes.runtime.operators import make_operator, pass_on
-from panes.runtime.quiet import Alarm, Beat, ByClock, Timeout, moved
+from panes.runtime.quiet import Alarm, Beat, ByClock, SilenceLimit, moved
 from panes.runtime.rejects import Rejects
 from panes.state.checked import demand, one_row, read_table
 from panes.windows.base import ALWAYS
@@ -137,10 +137,10 @@ class Inlet(RunningNode):
 class RowByRow(RunningNode):
     """A node that makes of each batch of its input what it does, and keeps nothing; beats pass."""
 
-    def __init__(self, schema: pa.Schema, source: RunningNode, timeout: Timeout | None = None) -> None:
+    def __init__(self, schema: pa.Schema, source: RunningNode, timeout: SilenceLimit | None = None) -> None:
         self.inputs = (source,)
         self._schema = schema
-        self._timeout = timeout or Timeout(None, None)
+        self._timeout = timeout or SilenceLimit(None, None)
 
     def step(self, rejects: Rejects) -> Gave:
         gave = self.inputs[0].step(rejects)
@@ -201,7 +201,7 @@ class RunningSelect(RowByRow):
     """`where` and `select`; punctuations pass."""
 
     def __init__(self, node: SelectNode, source: RunningNode, alarm: Alarm | None = None) -> None:
-        super().__init__(node.schema, source, Timeout(node.silence.timeout, alarm))
+        super().__init__(node.schema, source, SilenceLimit(node.silence.timeout, alarm))
         self._flow = node.flow
 
     def made(self, given: PortOutput) -> PortOutput:
@@ -238,7 +238,7 @@ class RunningWindows(RunningNode):
         self._node = node
         self._op = make_operator(node.plan)
         stream = node.plan.stream
-        self._timeout = Timeout(stream.silence.timeout, alarm)
+        self._timeout = SilenceLimit(stream.silence.timeout, alarm)
         self._clock = None if alarm is None else ByClock(stream.silence, stream.domain, alarm)
         self._ended = False
         #: the column that says when results are given, if they are given just then

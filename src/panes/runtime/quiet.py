@@ -61,7 +61,7 @@ class Quiet:
         self._last = self._now
 
 
-class Timeout:
+class SilenceLimit:
     """Ends a stream on which nothing has come for so long; None: it never does."""
 
     def __init__(self, timeout: int | None, alarm: Alarm | None) -> None:

@@ -18,11 +18,12 @@ import numpy as np
 import pyarrow as pa
 
 from panes.errors import QueryError, SnapshotMismatch
-from panes.slicing.arrival_numbers import clash, spread
-from panes.slicing.key_groups import KeyGroups
+from panes.slicing.idle_keys import IdleKeys
+from panes.slicing.incremental import Part, changes_of, with_changes
+from panes.slicing.key_groups import KeyGroups, clash, spread
 from panes.slicing.keys import KeyDirectory, SlotMap
-from panes.slicing.rows import row_lane_state
-from panes.slicing.rows.row_lane import RowLane
+from panes.slicing.ledger import LateLedger, RawRows
+from panes.slicing.running import RunningQuery
 from panes.slicing.spec import OperatorSpec
 from panes.state.checked import (
     MANY,
@@ -41,39 +42,45 @@ from panes.state.pickles import PICKLED, trusting
 from panes.state.snapshot import pack, unpack
 from panes.windows.base import ALWAYS, Bound, Window
 from panes.windows.codec import has_form, window_from_json, window_to_json
+from panes.windows.normal_form import normal_form
 
 if TYPE_CHECKING:
     from panes.slicing.operator import SliceOperator
 
 Array = np.ndarray
-Part = tuple[dict[str, Any], dict[str, pa.Table]]
 #: The table of results that are due and not given yet; parts that come from operators apart may have one.
 DUE = "due"
 #: What is written of a window that the query declares: its reader has it, code and all.
 _DECLARED = {"declared": True}
+#: What snapshots of format 4 don't say: they were whole, and ended no epoch.
+_NEW_IN_5 = {"epoch": None, "since": None, "late_held": None}
 _SHARED = ("watermark", "next_number", "windows", "lanes", "finished", "identity")
 
 
-def snapshot(op: SliceOperator, key_groups: range | None = None) -> bytes:
-    """The state of the operator, or of the keys in these key groups."""
+def snapshot(
+    op: SliceOperator, key_groups: range | None = None, *, epoch: int | None = None, since: int | None = None
+) -> bytes:
+    """The state of the operator, or of the keys in these key groups, or of those of them that have changed."""
     held = KeyGroups.every() if op._groups is None else op._groups
     groups = held if key_groups is None else KeyGroups.of(key_groups)
     if not groups <= held:
         raise QueryError(
             f"key_groups={key_groups}: this operator was restored from parts and holds the key groups {held}"
         )
-    slots = _slots_of(op, groups)
+    for lane in op._query.lanes:
+        lane.tidy()  # before anybody asks what has changed
+    slots, changed = _slots_of(op, groups), _changed_since(op, since)
+    if changed is not None:
+        slots = slots[np.isin(slots, changed)]
     tables: dict[str, pa.Table] = {}
     if op._keys is not None:
         tables["keys"] = op._keys.dump(slots)
-    for i, lane in enumerate(op._lanes):
-        if isinstance(lane, RowLane):
-            lane._move_base()  # operators of one stream agree on where it is, whenever they last moved it
-        parts = row_lane_state.dump(lane, slots) if isinstance(lane, RowLane) else lane.dump(slots)
-        tables.update({f"lane.{i}.{name}": each for name, each in parts.items()})
+    for i, lane in enumerate(op._query.lanes):
+        tables.update({f"lane.{i}.{name}": each for name, each in lane.dump(slots).items()})
     first = held.first in groups
     if first:
-        tables["late"] = op._ledger.table()
+        newest = None if changed is None or since is None else op._journal.changed.late_since(since, len(op._ledger))
+        tables["late"] = op._ledger.table(newest)
         if op._due:
             tables[DUE] = pa.concat_tables(op._due)
     raw = _raw_of(op, groups)
@@ -84,19 +91,53 @@ def snapshot(op: SliceOperator, key_groups: range | None = None) -> bytes:
         "identity": op.spec.whole_identity,
         "watermark": op.watermark,
         "seq": op._seq,
-        "next_number": op._next_number,
+        "next_number": op._query.next_number,
         "keys_used": op._idle_keys.used,
-        "windows": [[q.label, q.number, spec] for q, spec in zip(op._queries, specs, strict=True)],
-        "lanes": [_lane_facts(lane) for lane in op._lanes],
+        "windows": [[q.label, q.number, spec] for q, spec in zip(op._query.running, specs, strict=True)],
+        "lanes": op._query.facts(),
         "finished": op._finished,
         "counts": op._counts if first else {},
         "late": op._ledger.counts if first else {},
-        "on_time": [list(stretch) for stretch in op._on_time],
+        "on_time": [list(stretch) for stretch in op._query.on_time],
         "missed": [[number, rows] for number, rows in op._missed.items()] if first else [],
         "groups": groups.spans(),
         "pickled": any("pickled" in spec for spec in specs) or _has_pickles(op, tables),
+        "epoch": epoch,
+        "since": None if changed is None else since,
+        "late_held": op._ledger.held if first else 0,
     }
-    return pack(facts, tables)
+    _end_epoch(op, epoch)
+    return pack(facts, tables) if changed is None else pack(*changes_of(facts, tables))
+
+
+def _changed_since(op: SliceOperator, since: int | None) -> Array | None:
+    """Slots that have changed since an epoch; None: all may have, or nobody asks."""
+    if since is None:
+        return None
+    changed = op._journal.changed
+    if since not in changed.epochs:
+        known = f"the last is {changed.epochs[-1]}" if changed.epochs else "snapshot(epoch=...) ends one"
+        raise QueryError(f"since={since!r}: no epoch of that number has ended here; {known}")
+    if not all(lane.by_key for lane in op._query.lanes):
+        return None
+    found = changed.since(since, 1 if op._keys is None else len(op._keys))
+    # without keys all is of one slot, and a part of it is hardly less than the whole
+    return found if found is None or op._keys is not None else np.zeros(1, np.int64)
+
+
+def _end_epoch(op: SliceOperator, epoch: int | None) -> None:
+    if epoch is None:
+        return
+    changed, now = op._journal.changed, (op._seq, op.watermark, op._finished)
+    last = changed.epochs[-1] if changed.epochs else -1
+    if type(epoch) is not int or not 0 <= epoch < MANY:
+        raise QueryError(f"epoch={epoch!r} must be a whole number, 0 or above")
+    if epoch == last and op._epoch_ended_at == now:
+        return  # parts of one epoch are taken one after the other
+    if epoch <= last:
+        raise QueryError(f"epoch={epoch} has ended before: the last that ended here is {last}")
+    changed.end(epoch, len(op._ledger))
+    op._epoch_ended_at = now
 
 
 def restore(op: SliceOperator, blobs: Sequence[bytes], *, trusted: bool = False) -> None:
@@ -107,8 +148,6 @@ def restore(op: SliceOperator, blobs: Sequence[bytes], *, trusted: bool = False)
     try:
         with trusting(trusted), reading("the snapshot"):
             _restore(op, blobs)
-            op._plan_changed()
-            _load_due(op)
     except BaseException:
         op.__dict__.clear()
         op.__dict__.update(before)
@@ -116,31 +155,62 @@ def restore(op: SliceOperator, blobs: Sequence[bytes], *, trusted: bool = False)
 
 
 def _restore(op: SliceOperator, blobs: Sequence[bytes]) -> None:
-    parts = [unpack(blob) for blob in blobs]
-    if not parts:
+    if not blobs:
         raise SnapshotMismatch("restore needs at least one snapshot")
+    parts = _up_to_date([_read(blob) for blob in blobs])
     for facts, _ in parts:
         _check_same_query(op, facts)
         _check_facts(facts)
+    _restore_parts(op, parts)
+    epochs = {facts["epoch"] for facts, _ in parts}
+    if len(epochs) == 1 and None not in epochs:
+        _end_epoch(op, *epochs)
+
+
+def _read(blob: bytes) -> Part:
+    """A snapshot of this format or an older one."""
+    facts, tables = unpack(blob)
+    return {**_NEW_IN_5, **facts}, tables
+
+
+def _up_to_date(parts: Sequence[Part]) -> list[Part]:
+    """Parts with the changes that follow them."""
+    found: list[Part] = []
+    for facts, tables in parts:
+        epoch, since = (facts[n] if facts[n] is None else whole(facts, n, 0) for n in ("epoch", "since"))
+        of = [i for i, (known, _) in enumerate(found) if known["groups"] == fact(facts, "groups", list)]
+        before = found[of[0]][0]["epoch"] if of else None
+        if since is not None:
+            if before != since:
+                raise SnapshotMismatch(
+                    f"the changes since epoch {since} are to follow the snapshot of that epoch, "
+                    f"and come after {'none' if before is None else f'that of epoch {before}'}"
+                )
+            found[of[0]] = with_changes(found[of[0]], (facts, tables))
+        elif epoch is not None and before is not None and before < epoch:
+            found[of[0]] = facts, tables  # the whole state, where changes were asked for
+        else:
+            found.append((facts, tables))
+    return found
+
+
+def _restore_parts(op: SliceOperator, parts: list[Part]) -> None:
     groups = [KeyGroups.read(facts["groups"]) for facts, _ in parts]
     held = KeyGroups.union(groups)
-    parts = _together(op, blobs, parts)
+    parts = _together(op, parts)
     if clash([tables for _, tables in parts]):
-        parts = [spread(part, i, len(parts)) for i, part in enumerate(parts)]
+        parts = [spread(op.spec, part, i, len(parts)) for i, part in enumerate(parts)]
     facts = {**parts[0][0], "seq": max(f["seq"] for f, _ in parts), "keys_used": max(f["keys_used"] for f, _ in parts)}
-    op._resume(facts, _windows(op.spec, facts))
+    _resume(op, facts)
     op._groups = None if held.whole else held
-    columns = {name: op._expressions.types[name] for name in op._used_columns()}
+    columns = op._query.used_columns()
     for (part, tables), mine in zip(parts, groups):
         slot_map = _load_keys(op, tables, mine)
         _check_tables(op, tables)
-        for i, lane in enumerate(op._lanes):
+        for i, lane in enumerate(op._query.lanes):
             prefix = f"lane.{i}."
             of_lane = {n[len(prefix) :]: t for n, t in tables.items() if n.startswith(prefix)}
-            if isinstance(lane, RowLane):
-                row_lane_state.load(lane, of_lane, slot_map, keyed=op._keys is not None, columns=columns)
-            else:
-                lane.load(of_lane, slot_map)
+            lane.load(of_lane, slot_map, columns)
         if "late" in tables:
             op._ledger.load(tables["late"], part["late"])
         if DUE in tables:
@@ -153,6 +223,23 @@ def _restore(op: SliceOperator, blobs: Sequence[bytes]) -> None:
         if part["counts"]:
             for name, count in counts(part, "counts", op._counts).items():
                 op._counts[name] += count
+    op._query.changed(op._seq)
+    op._windows_changed()
+    _load_due(op)
+
+
+def _resume(op: SliceOperator, facts: Mapping[str, Any]) -> None:
+    """Be where a snapshot was taken, with lanes still empty."""
+    spec = op.spec
+    op._query = RunningQuery(spec, op._journal)
+    op._query.resume(facts, _windows(spec, facts))
+    op._keys = KeyDirectory([spec.schema.field(k).type for k in spec.keys]) if spec.keys else None
+    op._ledger = LateLedger(spec.schema, spec.keep_late, op._journal)
+    op._raw, op._held, op._due = RawRows(op._journal), [], []
+    op._missed = {}
+    op._counts = dict.fromkeys(op._counts, 0)
+    op.watermark, op._seq, op._finished = facts["watermark"], facts["seq"], facts["finished"]
+    op._idle_keys = IdleKeys(facts["keys_used"])
 
 
 def _check_facts(facts: Mapping[str, Any]) -> None:
@@ -192,7 +279,7 @@ def _check_facts(facts: Mapping[str, Any]) -> None:
 
 def _check_tables(op: SliceOperator, tables: Mapping[str, pa.Table]) -> None:
     known = {"keys", "late", "raw", DUE}
-    lanes = tuple(f"lane.{i}." for i in range(len(op._lanes)))
+    lanes = tuple(f"lane.{i}." for i in range(len(op._query.lanes)))
     odd = [name for name in tables if name not in known and not name.startswith(lanes)]
     demand(not odd, f"there is a table {odd[:1]} that nothing reads")
     fields = {f.name: f.type for f in op.spec.schema}
@@ -228,16 +315,14 @@ def _load_due(op: SliceOperator) -> None:
             )
 
 
-def _together(op: SliceOperator, blobs: Sequence[bytes], parts: list[Part]) -> list[Part]:
+def _together(op: SliceOperator, parts: list[Part]) -> list[Part]:
     """Parts as they are at one watermark; what that makes due goes along."""
     reached = max(facts["watermark"] for facts, _ in parts)
     found = []
-    for blob, (facts, tables) in zip(blobs, parts):
+    for facts, tables in parts:
         if facts["watermark"] < reached and not facts["finished"]:
             behind = type(op)(op.spec)
-            _restore(behind, [blob])
-            behind._plan_changed()
-            _load_due(behind)
+            _restore_parts(behind, [(facts, tables)])
             due = behind.advance(reached).table
             facts, tables = unpack(behind.snapshot())
             tables = {**tables, DUE: due} if due.num_rows else tables
@@ -259,7 +344,8 @@ def _written(op: SliceOperator) -> list[dict[str, Any]]:
     """The windows of now; those declared have been written before, or are left to their declaration."""
     declared, known = dict(op.spec.windows), op.spec.written_windows
     found = []
-    for label, window in ((q.label, op._windows[q.label]) for q in op._queries):
+    for each in op._query.running:
+        label, window = each.label, op._query.windows[each.label]
         if window is not declared.get(label):
             found.append(window_to_json(window))
         else:
@@ -282,14 +368,8 @@ def _windows(spec: OperatorSpec, facts: Mapping[str, Any]) -> dict[str, tuple[Wi
                     f"window {label!r} is pickled, though the query has no code there",
                 )
             window = window_from_json(written, label)
-            found[label] = window, window.labelled(label, spec.domain)
+            found[label] = window, normal_form(window.labelled(label, spec.domain))
     return found
-
-
-def _lane_facts(lane: Any) -> dict[str, Any]:
-    rows = isinstance(lane, RowLane)
-    dimensions = {name: kind.str for name, kind in lane.live.dimensions.items()} if rows else {}
-    return {"rows": rows, "numbers": [q.number for q in lane.queries], "dimensions": dimensions}
 
 
 def _slots_of(op: SliceOperator, groups: KeyGroups) -> Array:

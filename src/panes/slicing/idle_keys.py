@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from panes.slicing.keys import KeyDirectory
-from panes.slicing.partials.partial_lane import PartialLane
-from panes.slicing.rows.row_lane import RowLane
+from panes.slicing.lane import Lane
+from panes.state.changes import ChangedKeys
 
 #: So many keys may be idle before anybody looks, beside as many as are in use: a look costs little per key then.
 SPARE = 8192
@@ -25,18 +25,19 @@ class IdleKeys:
     def __init__(self, used: int = 0) -> None:
         self.used = used  # keys in use at the last look; part of the state, so that a restore changes no order
 
-    def forget(self, keys: KeyDirectory | None, lanes: Sequence[PartialLane | RowLane]) -> None:
+    def forget(self, keys: KeyDirectory | None, lanes: Sequence[Lane], changed: ChangedKeys) -> None:
         """Forget idle keys if there may be many. No slot given out before may be used after this."""
         if keys is None or len(keys) <= 2 * self.used + SPARE:
             return
-        partial = [lane for lane in lanes if isinstance(lane, PartialLane) and lane.slices.empty is None]
-        if len(partial) < len(lanes):
-            return
         used = np.zeros(len(keys), bool)
-        for lane in partial:
-            used[lane.used_slots()] = True
+        for lane in lanes:
+            slots = lane.used_slots()
+            if slots is None:
+                return
+            used[slots] = True
         self.used = int(np.count_nonzero(used))
         if self.used < len(keys):
+            changed.note_all()
             moved = keys.compact(np.flatnonzero(used))
-            for lane in partial:
+            for lane in lanes:
                 lane.renumber(moved)

@@ -319,4 +319,36 @@ def sum_rows(matrix: Array, width: int, rows: Array, cuts: Array, places: Array,
                 w += 1
 
 
+@njit(cache=True)
+def windows_at_borders(
+    after: Array, begun: Array, passed: Array, reached: Array, lowest: int, slot: Array, pos: Array, times: Array,
+    first: int, slide: int, size: int, tumbling: bool, places: Array, out: Array,
+) -> None:  # fmt: skip
+    """Windows [border - size, border) by border, then by key: lines of `out` are slot, start, end, i0, i1, from and to.
+
+    The slice after[a] of a key is the first at or after its borders passed[a] + 1 to reached[a], which are numbers of
+    slides from `first` on; rows of the key count from begun[a] on. `places` has a zero for each border from `lowest`
+    on, and one more.
+    """
+    for a in range(len(after)):
+        for k in range(passed[a] + 1, reached[a] + 1):
+            places[k - lowest + 1] += 1
+    for k in range(1, len(places)):
+        places[k] += places[k - 1]
+    j = 0
+    for a in range(len(after)):
+        i = after[a]
+        while slot[j] < slot[i] or pos[j] < begun[a]:
+            j += 1
+        for k in range(passed[a] + 1, reached[a] + 1):
+            border = first + k * slide
+            if not (tumbling and k == 0):
+                while times[j] < border - size:
+                    j += 1
+            at = places[k - lowest]
+            places[k - lowest] += 1
+            out[0, at], out[1, at], out[2, at] = slot[i], times[j], border
+            out[3, at], out[4, at], out[5, at], out[6, at] = j, i, pos[j], pos[i]
+
+
 assign_sessions = njit(cache=True)(assign)

@@ -1,12 +1,13 @@
-"""Key groups: to which of the 128 a key belongs, and which of them an operator holds.
+"""Key groups: to which of the 128 a key belongs, which of them an operator holds, and what parts apart agree on.
 
 State can be cut along key groups. An operator that was restored from a part holds the groups of that part and no
-others: a row of another group would be lost when its parts are put together again, so it is refused.
+others: a row of another group would be lost when its parts are put together again, so it is refused. Each part counts
+its rows on its own: spread out, arrival numbers keep their order within a part, and no two are alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from panes.aggregates.types import plain
 from panes.errors import DataError, QueryError, SnapshotDamaged, SnapshotMismatch
 from panes.exact import Inexact, exact_array
 from panes.slicing.keys import KEY_GROUPS, KeyDirectory
+from panes.slicing.spec import OperatorSpec
 
 Spans = list[list[int]]
 
@@ -144,3 +146,39 @@ def key_group(keys: Mapping[str, pa.DataType], values: Sequence[Any], named: Map
 
 def _said(keys: Mapping[str, pa.DataType]) -> str:
     return ", ".join(keys) if keys else "empty: all rows are in group 0"
+
+
+#: Arrival numbers beyond this are marks, not numbers.
+_NO_NUMBER = 2**60
+
+
+def clash(parts: Sequence[Mapping[str, pa.Table]]) -> bool:
+    """Whether rows that are found by their number have one number in two parts."""
+    found = [tables["raw"]["panes.seq"].to_numpy() for tables in parts if "raw" in tables and "panes.seq" in
+             tables["raw"].column_names]  # fmt: skip
+    every = np.concatenate(found) if found else np.empty(0)
+    return len(np.unique(every)) < len(every)
+
+
+def spread(
+    spec: OperatorSpec, part: tuple[Mapping[str, Any], Mapping[str, pa.Table]], number: int, parts: int
+) -> tuple[dict[str, Any], dict[str, pa.Table]]:
+    """Part `number` of so many parts, with numbers that no other part has."""
+    facts, tables = part
+    numbered = {"late": {"panes.seq"}, "raw": {"panes.seq"}}
+    for i, lane in enumerate(facts["lanes"]):
+        aggs = spec.aggs if lane["rows"] else spec.aggs_in_any_order
+        fields = {f"agg.{a}.{f.name}" for a, agg in enumerate(aggs) for f in agg.bound.fields if f.arrival}
+        numbered.update({name: {"seq", *fields} for name in tables if name.startswith(f"lane.{i}.")})
+    on_time = [[parts * n if n < _NO_NUMBER else n for n in stretch] for stretch in facts["on_time"]]
+    spread = {**facts, "seq": parts * (1 + facts["seq"]), "on_time": on_time}
+    return spread, {n: _spread(t, numbered.get(n, set()), number, parts) for n, t in tables.items()}
+
+
+def _spread(table: pa.Table, numbered: Set[str], number: int, parts: int) -> pa.Table:
+    for i, field in enumerate(table.schema):
+        if field.name in numbered and field.type == pa.int64():
+            old = table.column(i).to_numpy()
+            new = np.where((old >= 0) & (old < _NO_NUMBER), old * parts + number, old)
+            table = table.set_column(i, field, pa.chunked_array([pa.array(new, field.type)]))
+    return table

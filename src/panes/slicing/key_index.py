@@ -19,7 +19,7 @@ from pyarrow import types as pt
 from panes.aggregates.columns import arrow_from_values, column_from_arrow
 from panes.aggregates.types import kind_of, plain, storage_of
 from panes.errors import QueryError
-from panes.slicing import memory
+from panes.slicing import arrays
 from panes.slicing.int_table import IntTable
 
 Array = np.ndarray
@@ -117,7 +117,7 @@ class IntIndex:
         table = self._table
         if table.known < self._n or not table.limit:
             table.learn(self._unindexed(table.known), self._unindexed(0), self._n)
-        out = memory.empty(len(values))
+        out = arrays.empty(len(values))
         done = 0
         while True:
             self._room(min(len(values) - done, max(table.limit - self._n, 1)))

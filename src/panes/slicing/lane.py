@@ -1,30 +1,30 @@
-"""What flows between the operator and its two lanes.
+"""The contract of lanes, and what flows between them and the operator.
 
 A *lane* owns slices and answers windows. `PartialLane` keeps partial aggregates only and takes rows in any
-order; `RowLane` takes rows in event-time order and knows every window kind. Rows behind the watermark are judged by
-the lane (lateness.py).
+order; `RowLane` takes rows in event-time order and knows every window kind. A row that is not behind the watermark is
+taken by every window that it belongs to. The others are judged by each lane, window by window, as if rows came one by
+one (docs/semantics.md); how they were put into batches makes no difference.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from panes.aggregates.base import BoundAggregate, Column, Inputs
-from panes.windows.base import Bound
-
-if TYPE_CHECKING:
-    from panes.slicing.lateness import Arriving, Taken
+from panes.aggregates.base import BoundAggregate, Column, Inputs, picked
+from panes.windows.base import ALWAYS, NEVER, Bound
 
 Array = np.ndarray
 
 
 @dataclass(eq=False)
-class Rows:
+class RowBatch:
     """Accepted rows: who (slots), when (times), in which order they came (seq), and evaluated columns."""
 
     slots: Array | None  # int64 key slot per row; None: the stream has no key (all slot 0)
@@ -56,13 +56,13 @@ class Rows:
             return self.keys
         return 1 if self.slots is None else int(self.slots.max()) + 1
 
-    def take(self, index: Array | slice, *, in_order: bool | None = None) -> Rows:
+    def take(self, index: Array | slice, *, in_order: bool | None = None) -> RowBatch:
         """Rows at `index` (a slice makes views); `in_order` where the caller knows."""
-        times = self.times[index]
-        return Rows(
-            None if self.slots is None else self.slots[index],
+        times = picked(self.times, index)
+        return RowBatch(
+            None if self.slots is None else picked(self.slots, index),
             times,
-            self.seq[index] if len(self.seq) else self.seq,
+            picked(self.seq, index) if len(self.seq) else self.seq,
             {name: column.take(index) for name, column in self.columns.items()},
             bool(np.all(times[1:] >= times[:-1])) if in_order is None else in_order,
             keys=self.keys,
@@ -78,7 +78,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Query:
+class RunningWindow:
     """One window of a running operator: its label, its stable number, its bound spec."""
 
     label: str
@@ -120,6 +120,17 @@ class Results:
 
     def __len__(self) -> int:
         return len(self.slots)
+
+    def take(self, index: Array) -> Results:
+        """These results, where each window has one."""
+        assert self.counts is None
+        lo, hi, revision, void, final = (
+            None if column is None else column.take(index)
+            for column in (self.lo, self.hi, self.revision, self.void, self.final)
+        )
+        query, slots, start, end = (c.take(index) for c in (self.query, self.slots, self.start, self.end))
+        values = tuple(v.take(pa.array(index)) for v in self.values)
+        return Results(query, slots, start, end, values, None, lo, hi, revision, void, final)
 
     def written(self) -> Written:
         """All columns, with one entry per result."""
@@ -183,27 +194,185 @@ def with_nan(bounds: Array) -> Array:
     return bounds if bounds.dtype == np.float64 else np.where(bounds == NO_TIME, np.nan, bounds.astype(np.float64))
 
 
-class Lane(Protocol):
+@dataclass(frozen=True)
+class Arriving:
+    """A batch of which some rows are behind the watermark that they meet."""
+
+    rows: RowBatch
+    met: Array  # the watermark that each row meets
+    at: Array  # the rows that are behind it, in order
+    watermark: int  # after the batch
+
+    @cached_property
+    def in_time(self) -> Array:
+        """The rows that are not behind, in order."""
+        mask = np.ones(len(self.rows), bool)
+        mask[self.at] = False
+        return np.flatnonzero(mask)
+
+    def without(self, behind: Array) -> RowBatch:
+        """The batch without some of the rows behind the watermark: a mask of `at`."""
+        if not behind.any():
+            return self.rows
+        mask = np.ones(len(self.rows), bool)
+        mask[self.at[behind]] = False
+        return self.rows.take(np.flatnonzero(mask))
+
+    @cached_property
+    def times(self) -> Array:
+        """When the rows behind the watermark happened."""
+        return self.rows.times[self.at]
+
+    @cached_property
+    def met_behind(self) -> Array:
+        """The watermark that each row behind it meets."""
+        return self.met[self.at]
+
+
+@dataclass
+class Taken:
+    """What a lane made of a batch: results, and of the rows behind the watermark those that some window of it took, and
+    those that a closed one took as a correction."""
+
+    results: list[Results]
+    taken: Array  # bool, of `Arriving.at`
+    corrected: Array
+    #: by number of the query, how many rows some window of it had to miss
+    missed: dict[int, int] = field(default_factory=dict)
+    #: why rows can't be used here, if that is not their time: by place in `Arriving.at`
+    reasons: dict[int, str] = field(default_factory=dict)
+
+    def miss(self, number: int, rows: int) -> None:
+        if rows:
+            self.missed[number] = self.missed.get(number, 0) + rows
+
+
+class Corrected(NamedTuple):
+    """What came of a row behind the watermark that was taken by itself."""
+
+    results: Results
+    taken: bool
+    corrected: bool
+    reason: str | None = None  # why it can't be used here, if that is not its time
+
+
+class Lane(ABC):
     """The contract of both lanes."""
 
+    #: whether rows are seen in event-time order, each key's one after the other; if not, in any order
+    ordered: ClassVar[bool]
+
+    def __init__(self, aggs: Sequence[Agg], lateness: int | None) -> None:
+        self.aggs = tuple(aggs)
+        self.lateness = lateness
+        self.last_time = ALWAYS  # the largest of all rows
+
+    @property
+    @abstractmethod
+    def queries(self) -> tuple[RunningWindow, ...]:
+        """The windows that it serves."""
+
+    @property
+    def dimensions(self) -> Mapping[str, np.dtype]:
+        """What slices know of each row beside its time and position: column measures, and their types."""
+        return {}
+
+    @property
+    @abstractmethod
+    def needs_arrival(self) -> bool:
+        """Whether it looks at the arrival numbers of rows."""
+
+    @property
+    def by_key(self) -> bool:
+        """Whether what is held of a key stands by itself, so that changes can be told key by key."""
+        return True
+
+    @property
+    def closes_behind(self) -> bool:
+        """Whether a row behind the watermark may make a window due at once, one that nobody was given yet."""
+        return False
+
+    @abstractmethod
     def begin(self) -> list[Any]:
         """A call begins that may fail: objects whose attributes it may replace."""
 
-    def add(self, rows: Rows) -> None:
+    @abstractmethod
+    def add(self, rows: RowBatch) -> None:
         """Take rows none of which is behind the watermark."""
 
-    def advance(self, watermark: int) -> Results:
-        """Event time has reached `watermark`: everything now due."""
-
+    @abstractmethod
     def take(self, batch: Arriving) -> Taken:
         """Take a batch with rows behind the watermark, and give what its watermark makes due."""
 
+    @abstractmethod
+    def advance(self, watermark: int) -> Results:
+        """Event time has reached `watermark`: everything now due."""
+
+    @abstractmethod
     def finish(self) -> Results:
         """End of stream: everything that the end makes due."""
 
+    def stand(self) -> list[Results]:
+        """Open windows as they stand, those that have changed since they were last given."""
+        return []
+
+    def take_rejected(self) -> list[tuple[Array, str]]:
+        """Arrival numbers of rows that were turned away after they had been taken, with the reason; each once."""
+        return []
+
+    @abstractmethod
     def next_due(self, watermark: int) -> int:
         """No result can be due before the watermark reaches this (ALWAYS if any row may make one due)."""
 
-    def add_window(self, query: Query, watermark: int) -> None: ...
+    def rows_until_due(self) -> int:
+        """At least so many rows must come before a window that counts rows can be complete."""
+        return NEVER
 
-    def remove_window(self, number: int) -> None: ...
+    def calm_until(self, step: int) -> int:
+        """Rows that are not late change nothing but slices up to this watermark: no window ends before it, and nothing
+        can fail. ALWAYS: nobody knows, or it was not looked at, since a window ends in every `step` of the watermark.
+        """
+        return ALWAYS
+
+    def oldest_waiting(self, next_number: int) -> int:
+        """The smallest arrival number of a row that may still be turned away; `next_number`: there is none."""
+        return next_number
+
+    @abstractmethod
+    def add_window(self, query: RunningWindow, watermark: int) -> None:
+        """Give this window too, from the first one on whose rows are all still held."""
+
+    @abstractmethod
+    def remove_window(self, number: int) -> None:
+        """Stop giving this window."""
+
+    def used_slots(self) -> Array | None:
+        """Slots of keys that something is held of; None: keys are never forgotten."""
+        return None
+
+    def renumber(self, moved: Array) -> None:
+        """`moved[slot]` is the new slot of a key, -1 if nothing is held of it; the order of keys stays."""
+        raise TypeError(f"{type(self).__name__} never forgets keys")
+
+    @abstractmethod
+    def tidy(self) -> None:
+        """Hold only what is needed, whenever that was looked at last: operators of one stream agree on it then."""
+
+    @abstractmethod
+    def dump(self, slots: Array) -> dict[str, pa.Table]:
+        """The state of these keys (sorted), and of the stream, as Arrow tables."""
+
+    @abstractmethod
+    def load(self, tables: Mapping[str, pa.Table], slot_map: Any, columns: Mapping[str, pa.DataType]) -> None:
+        """Take in a dump; `slot_map[slot in the dump]` is the slot here. Dumps of other keys may follow.
+
+        `columns`: the evaluated expressions that rows have, with their types.
+        """
+
+    def plans(self) -> dict[str, str]:
+        """How windows are assembled that have a way of their own, by label."""
+        return {}
+
+    @abstractmethod
+    def metrics(self) -> dict[str, Any]:
+        """Counts of slices and of what was done to them, and bytes held."""

@@ -1,6 +1,7 @@
-"""The late-row ledger: rows that no result uses, each with the reason. Nothing leaves a stream silently.
+"""Rows that no result uses, each with the reason, and rows that may yet be turned away. Nothing leaves silently.
 
-All are counted. Those held are the newest so many, since a stream without end may have late rows without end.
+In the late-row ledger all are counted. Those held are the newest so many, since a stream without end may have late rows
+without end. Windows that can reject a row long after it came find it by its arrival number (`RawRows`).
 """
 
 from __future__ import annotations
@@ -8,9 +9,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 
+import numpy as np
 import pyarrow as pa
 
 from panes.state.journal import Journal, Replaced
+
+Array = np.ndarray
 
 TOO_LATE = "too late"
 NULL_TIME = "null time"
@@ -86,10 +90,17 @@ class LateLedger:
             self.counts[reason] = self.counts.get(reason, 0) + rows.num_rows
             self._newest.put(rows.append_column("reason", pa.array([reason] * rows.num_rows, pa.string())))
 
-    def table(self) -> pa.Table:
-        """The rows held, with a column `reason`."""
+    @property
+    def held(self) -> int:
+        return len(self._newest)
+
+    def table(self, newest: int | None = None) -> pa.Table:
+        """The rows held, or the newest so many of them, with a column `reason`."""
         parts = self._newest.tables()
-        return pa.concat_tables(parts).combine_chunks() if parts else self._schema.empty_table()
+        if not parts:
+            return self._schema.empty_table()
+        rows = pa.concat_tables(parts)
+        return (rows if newest is None else rows.slice(max(rows.num_rows - newest, 0))).combine_chunks()
 
     def take(self) -> pa.Table:
         """The rows held, which are so no longer; they stay counted."""
@@ -102,3 +113,37 @@ class LateLedger:
         self._newest.put(table.cast(self._schema))
         for reason, count in counts.items():
             self.counts[reason] = self.counts.get(reason, 0) + count
+
+
+class RawRows:
+    """Batches as they were read, kept while one of their rows may still be rejected."""
+
+    replaced = Replaced("_parts")
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._parts: list[tuple[Array, pa.Table]] = []  # arrival numbers (increasing), rows
+
+    def keep(self, seq: Array, table: pa.Table) -> None:
+        self._journal.keep_attributes(self)
+        self._parts = [*self._parts, (seq, table)]
+
+    def forget(self, before: int) -> None:
+        """Rows that arrived before this number are settled."""
+        self._journal.keep_attributes(self)
+        self._parts = [(seq, table) for seq, table in self._parts if seq[-1] >= before]
+
+    def find(self, wanted: Array) -> pa.Table:
+        """The rows with these arrival numbers."""
+        found = []
+        for seq, table in self._parts:
+            hit = np.flatnonzero(np.isin(seq, wanted))
+            if len(hit):
+                found.append(table.take(pa.array(hit)))
+        return pa.concat_tables(found)
+
+    def held(self) -> tuple[Array, pa.Table] | None:
+        """All rows kept."""
+        if not self._parts:
+            return None
+        return np.concatenate([s for s, _ in self._parts]), pa.concat_tables([t for _, t in self._parts])

@@ -1,44 +1,35 @@
 """The operator: batches of rows in, results that are due out. A deterministic state machine.
 
-Rows are read, those behind the watermark are found (arrival.py) and judged (lateness.py), expressions are evaluated
-once, keys become slots, and the lanes that the windows need (workload.py) do the rest. Pushing rows one by one, in
-batches of any size, or across snapshot and restore gives the same results.
+Rows are read, those behind the watermark are found (arrival.py) and judged by the lanes (lane.py), expressions are
+evaluated once, keys become slots, and the lanes that the windows need (running.py) do the rest. Pushing rows one by
+one, in batches of any size, or across snapshot and restore gives the same results.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
-from threading import RLock
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from panes.aggregates.columns import column_from_arrow
-from panes.errors import OperatorClosed, QueryError
-from panes.slicing.admission import TIME_LIMIT, bad_gaps, with_time
-from panes.slicing.arrival import Arrival, arrive
+from panes.errors import QueryError
+from panes.slicing.arrival import TIME_LIMIT, BatchArrival, arrive, bad_gaps, pieces, with_time
+from panes.slicing.calls import Calls
 from panes.slicing.checkpoint import restore, snapshot
-from panes.slicing.identity import Identity
 from panes.slicing.idle_keys import IdleKeys
 from panes.slicing.key_groups import KeyGroups, key_group
 from panes.slicing.keys import KeyDirectory
-from panes.slicing.lane import Query, Results, Rows
-from panes.slicing.lateness import Arriving
-from panes.slicing.ledger import TOO_LATE, LateLedger
-from panes.slicing.moments import pieces
-from panes.slicing.partials.partial_lane import PartialLane
-from panes.slicing.raw_rows import RawRows
-from panes.slicing.result_schema import dimensions, positions
+from panes.slicing.lane import Arriving, Lane, Results, RowBatch
+from panes.slicing.ledger import TOO_LATE, LateLedger, RawRows
 from panes.slicing.results import Result, ResultBuilder
 from panes.slicing.row_buffer import RowBuffer
-from panes.slicing.rows.row_lane import RowLane
-from panes.slicing.spec import MANUAL, NOT_EARLY, OperatorSpec
-from panes.slicing.workload import Workload, analyse, order_free
-from panes.state.checked import demand
-from panes.state.journal import Journal, Replaced
-from panes.windows.base import ALWAYS, NEVER, SINCE_FIRST, Bound, Window
+from panes.slicing.running import RunningQuery
+from panes.slicing.spec import MANUAL, OperatorSpec
+from panes.slicing.workload import Workload, analyse
+from panes.state.journal import Replaced
+from panes.windows.base import ALWAYS, NEVER, Window
 
 Array = np.ndarray
 
@@ -49,32 +40,18 @@ class SliceOperator:
     A call that raises changes nothing: the operator is as it was before. Calls from several threads take turns.
     """
 
-    replaced = Replaced("watermark", "_seq", "_held", "_due", "_finished", "_calm_until")
-    #: when windows come and go
-    _planned = (
-        "_queries", "_next_number", "_expressions", "_builder", "_gaps", "_needs_raw", "_fails_on_rows",
-        "_order_matters", "_on_time",
-    )  # fmt: skip
+    replaced = Replaced("watermark", "_seq", "_held", "_due", "_finished", "_calm_until", "_builder")
 
     def __init__(self, spec: OperatorSpec) -> None:
         self.spec = spec
-        self._journal = Journal()
-        self._turn = RLock()
-        self._halfway = self._broken = False
+        self._calls = Calls()
+        self._journal = self._calls.journal
+        self._query = RunningQuery(spec, self._journal)
         self.watermark: int = ALWAYS
-        self._queries = tuple(
-            Query(label, number, bound) for number, (label, bound) in enumerate(spec.bound_windows.items())
-        )
-        self._windows = dict(spec.windows)
-        self._next_number = len(self._queries)
-        self._expressions = spec.expressions.including(_wanted(self._queries, spec))
         self._keys = KeyDirectory([spec.schema.field(k).type for k in spec.keys]) if spec.keys else None
-        self._lanes: list[PartialLane | RowLane] = self._make_lanes(self._queries)
         self._ledger = LateLedger(spec.schema, spec.keep_late, self._journal)
         #: by number of the window, how many rows it had to miss
         self._missed: dict[int, int] = {}
-        #: stretches of arrival numbers of rows that windows on time were there for: from, and up to
-        self._on_time: tuple[tuple[int, int], ...] = ()
         self._raw = RawRows(self._journal)
         self._buffer = RowBuffer(spec, self._next_due, self._journal)
         self._held: list[Results] = []
@@ -84,6 +61,8 @@ class SliceOperator:
         #: the key groups that are held, of an operator that was restored from parts; None: all
         self._groups: KeyGroups | None = None
         self._seq = 0
+        #: the rows, watermark and end of the stream at which the last epoch ended
+        self._epoch_ended_at: tuple[int, int, bool] | None = None
         self._ramp = np.arange(0)
         self._finished = False
         self._counts = {
@@ -93,13 +72,13 @@ class SliceOperator:
             "results": 0,
             "watermark_regressions": 0,
         }
-        self._plan_changed()
+        self._windows_changed()
 
     @property
     def workload(self) -> Workload:
         """What the windows and aggregates of now require."""
         return analyse(
-            [(q.label, q.window) for q in self._queries],
+            [(each.label, each.window) for each in self._query.running],
             [(a.name, a.bound.laws) for a in self.spec.aggs],
             in_order=self.spec.in_order,
             lateness=self.spec.lateness is not None,
@@ -108,76 +87,36 @@ class SliceOperator:
     @property
     def windows(self) -> dict[str, Window]:
         """The windows of now, by label."""
-        return dict(self._windows)
+        return dict(self._query.windows)
 
     def __repr__(self) -> str:
         outputs = ", ".join(self.spec.outputs or [a.name for a in self.spec.aggs])
         reached = "" if self.watermark == ALWAYS else f", watermark {self.spec.domain.shown(self.watermark)}"
         state = "finished" if self._finished else f"{self._counts['rows_in']:,} rows in{reached}"
-        return f"<Operator of {outputs} over {', '.join(self._windows)}: {state}>"
+        return f"<Operator of {outputs} over {', '.join(self._query.windows)}: {state}>"
 
-    def _make_lanes(self, queries: Sequence[Query]) -> list[PartialLane | RowLane]:
-        """A lane for windows that take rows in any order, and one for those that must see them in order."""
-        free = [q for q in queries if order_free(q.window)]
-        ordered = [q for q in queries if not order_free(q.window)]
-        lanes = [self._lane(free, rows=False, dimensions={})] if free or not ordered else []
-        if ordered:
-            lanes.append(self._lane(ordered, rows=True, dimensions=self._dimensions(ordered)))
-        return lanes
+    @property
+    def lanes(self) -> tuple[Lane, ...]:
+        """What serves the windows of now."""
+        return tuple(self._query.lanes)
 
-    def _lane(
-        self, queries: Sequence[Query], *, rows: bool, dimensions: Mapping[str, np.dtype]
-    ) -> PartialLane | RowLane:
-        spec = self.spec
-        if not rows:
-            return PartialLane(
-                queries, spec.aggs_in_any_order, lateness=spec.lateness, keyed=bool(spec.keys), store=spec.store,
-                emit_empty=spec.emit_empty, in_order=spec.in_order and spec.lateness is None,
-                early=spec.early is not None, journal=self._journal,
-            )  # fmt: skip
-        return RowLane(
-            queries, spec.aggs, lateness=spec.lateness, dimensions=dimensions, store=spec.store,
-            emit_empty=spec.emit_empty, in_order=spec.in_order and spec.lateness is None, journal=self._journal,
-        )  # fmt: skip
-
-    def _dimensions(self, queries: Sequence[Query]) -> dict[str, np.dtype]:
-        return dimensions([(q.label, q.window) for q in queries], self._expressions.types)
-
-    def _plan_changed(self) -> None:
-        labels = {q.number: q.label for q in self._queries}
-        there = bool(self._on_time) and self._on_time[-1][1] == NEVER
-        if there != any(order_free(q.window) for q in self._queries):
-            *before, (since, _) = self._on_time if there else (*self._on_time, (self._seq, NEVER))
-            self._on_time = (*before, (since, self._seq if there else NEVER))
-        by_rows = [lane for lane in self._lanes if isinstance(lane, RowLane)]
-        kinds = [d for lane in by_rows for d in lane.live.dimensions.values()]
-        numbers = positions([q.window for q in self._queries], kinds) if by_rows else None
+    def _windows_changed(self) -> None:
+        query = self._query
+        labels = {each.number: each.label for each in query.running}
         self._builder = ResultBuilder(
-            self.spec, self._keys, labels, positions=numbers, told_apart=self._told_apart(numbers is not None)
+            self.spec, self._keys, labels, positions=query.positions, told_apart=query.told_apart
         )
-        self._gaps = sorted({c for q in self._queries for c in _gap_columns(q.window)})
-        self._needs_raw = bool(kinds)
         #: rows that are not late give nothing, and can't fail, as long as the watermark stays below this
         self._calm_until = ALWAYS
-        self._fails_on_rows = any(a.bound.may_fail for a in self.spec.aggs) or any(
-            q.window.may_fail for q in self._queries
-        )
-        ordered = any(f.name.endswith("seq") for lane in self._lanes for a in lane.aggs for f in a.bound.fields)
-        self._order_matters = ordered or any(isinstance(lane, RowLane) for lane in self._lanes)
         self._buffer.forget_due()
-
-    def _told_apart(self, positions: bool) -> Callable[[], Identity] | None:
-        """How results of the windows of now are told apart."""
-        windows = {q.label: q.window for q in self._queries}
-        return None if self.spec.told_apart is None else partial(self.spec.told_apart, windows, positions)
 
     def _next_due(self) -> tuple[int, int, bool]:
         """The watermark and the number of rows before which nothing can be due, and whether a row behind the watermark
         may make something due sooner: a correction, or a session that ends at once."""
-        rows = [lane.rows_until_due() for lane in self._lanes if isinstance(lane, RowLane)]
-        sessions = any(isinstance(lane, PartialLane) and lane.sessions for lane in self._lanes)
-        due = min(*(lane.next_due(self.watermark) for lane in self._lanes), self._next_early())
-        return due, min(rows, default=NEVER), sessions or self.spec.lateness is not None
+        lanes = self._query.lanes
+        due = min(*(lane.next_due(self.watermark) for lane in lanes), self._next_early())
+        behind = self.spec.lateness is not None or any(lane.closes_behind for lane in lanes)
+        return due, min(lane.rows_until_due() for lane in lanes), behind
 
     def _next_early(self) -> int:
         """No window is given before it closes as long as the watermark is below this."""
@@ -185,21 +124,21 @@ class SliceOperator:
 
     def next_due(self) -> int:
         """Nothing can become due before the watermark has reached this tick (unless rows come)."""
-        with self._turn:
+        with self._calls.turn:
             self._settle()
             due, rows, _ = self._next_due()
         return due if rows > 0 else ALWAYS  # rows that wait for the watermark may complete a count of rows
 
     def take_late(self) -> pa.Table:
         """The rows of `late`, which are forgotten here, but stay counted: whoever asks keeps them."""
-        with self._turn:
+        with self._calls.turn:
             self._settle()
             return self._ledger.take()
 
     def push(self, batch: Any) -> Result:
         """Take rows (Arrow, pandas, Polars, a dict or a list of dicts); returns the results now due."""
-        with self._turn:
-            if self._finished or self._broken or self._journal.is_open:
+        with self._calls.turn:
+            if self._finished or self._calls.blocked:
                 self._open("push")
             if not isinstance(batch, dict) or self._due or self._groups is not None or not self._buffer.takes(batch):
                 return self._all_or_nothing(self._push, batch)
@@ -221,7 +160,7 @@ class SliceOperator:
     def advance(self, watermark: Any) -> Result:
         """Event time has reached `watermark` (tick, datetime or ISO string); returns the results now due."""
         tick = self.spec.domain.point(watermark, argument="watermark")
-        with self._turn:
+        with self._calls.turn:
             self._open("advance")
             return self._all_or_nothing(self._advance_to, tick)
 
@@ -240,7 +179,7 @@ class SliceOperator:
         """Open windows as they stand, those that have changed since they were last given; of a query with `early`."""
         if self.spec.early is None:
             raise QueryError("early(): say query.early(...) first, so that results have a column that says so: `final`")
-        with self._turn:
+        with self._calls.turn:
             self._open("early")
             return self._all_or_nothing(self._give_early)
 
@@ -253,7 +192,7 @@ class SliceOperator:
         return self._flush() + self._standing()
 
     def _standing(self) -> list[Results]:
-        return [results for lane in self._lanes if isinstance(lane, PartialLane) for results in lane.stand()]
+        return [results for lane in self._query.lanes for results in lane.stand()]
 
     def _early_since(self, before: int) -> list[Results]:
         """What is given early because the watermark has moved from `before` to where it is."""
@@ -262,14 +201,14 @@ class SliceOperator:
 
     def finish(self) -> Result:
         """End of stream; returns everything that the end makes due. No more input after this."""
-        with self._turn:
+        with self._calls.turn:
             self._open("finish")
             return self._all_or_nothing(self._finish)
 
     def _finish(self) -> list[Results]:
         self._begin()
         parts = self._flush()
-        for lane in self._lanes:
+        for lane in self._query.lanes:
             parts.append(lane.finish())
             self._collect_rejected(lane)
         self._finished = True
@@ -277,35 +216,10 @@ class SliceOperator:
 
     def _all_or_nothing(self, work: Callable[..., list[Results]], *arguments: Any) -> Result:
         """The results of a call; if it fails, everything is as before."""
-        self._halfway = False
-        try:
-            result = self._given(work(*arguments))
-        except BaseException:
-            self._take_back()
-            raise
-        self._journal.commit()
+        result = self._calls.all_or_nothing(self._given, work, arguments)
         if self._keys is not None:  # only now: what lanes give names keys by their slots
-            self._idle_keys.forget(self._keys, self._lanes)
+            self._idle_keys.forget(self._keys, self._query.lanes, self._journal.changed)
         return result
-
-    def _changing(self, work: Callable[..., None], *arguments: Any) -> None:
-        """Do something that gives no results; if it fails, everything is as before."""
-        self._halfway = False
-        try:
-            work(*arguments)
-        except BaseException:
-            self._take_back()
-            raise
-        self._journal.commit()
-
-    def _take_back(self) -> None:
-        """A call has failed."""
-        if self._journal.is_open:
-            self._broken = True  # as long as not all of it is taken back
-            self._journal.rewind()
-            self._broken = False
-        elif self._halfway:
-            self._broken = True
 
     def _begin(self) -> None:
         """From here on something may fail after something has changed."""
@@ -317,22 +231,12 @@ class SliceOperator:
         if self._keys is not None:
             journal.undo_by(self._keys.forget_after, self._keys.sizes())
         watched: list[Any] = [self]
-        for lane in self._lanes:
+        for lane in self._query.lanes:
             watched += lane.begin()
         journal.watch(watched)
 
     def _open(self, call: str) -> None:
-        if self._broken:
-            raise OperatorClosed(
-                f"{call}: an earlier call was interrupted halfway, so what the operator holds can't be trusted; "
-                "go on with query.operator(restore=...) from a snapshot"
-            )
-        if self._journal.is_open:
-            raise OperatorClosed(
-                f"{call}: the operator is in the middle of a call; user code that it runs can't call it"
-            )
-        if self._finished:
-            raise OperatorClosed(f"{call} after finish: the stream has ended; make a new operator")
+        self._calls.check(call, finished=self._finished)
 
     def _flush(self) -> list[Results]:
         if not len(self._buffer):
@@ -342,21 +246,21 @@ class SliceOperator:
 
     def _settle(self) -> None:
         """Work on single rows held back; what they give (nothing, as a rule) goes out with the next call."""
-        with self._turn:
+        with self._calls.turn:
             if len(self._buffer):
                 self._open("metrics")
-                self._changing(self._hold)
+                self._calls.all_or_nothing(self._hold)
 
     def _hold(self) -> None:
         self._held = [*self._held, *self._flush()]
 
-    def _given(self, parts: list[Results]) -> Result:
+    def _given(self, work: Callable[..., list[Results]], arguments: tuple[Any, ...]) -> Result:
+        parts = work(*arguments)
         parts, self._held = [*self._held, *parts], []
-        if self._needs_raw:
-            waiting = [lane.buffer.oldest(self._seq) for lane in self._lanes if isinstance(lane, RowLane)]
-            self._raw.forget(min(waiting, default=self._seq))
+        if self._query.needs_raw:
+            self._raw.forget(min(lane.oldest_waiting(self._seq) for lane in self._query.lanes))
         result = self._builder.build(parts)
-        self._halfway = False
+        self._calls.halfway = False
         self._counts["results"] += len(result)
         if self._due:
             result, self._due = self._builder.joined([*self._due, result.table]), []
@@ -375,7 +279,7 @@ class SliceOperator:
     def _take(self, table: pa.Table) -> list[Results]:
         if self._groups is not None:
             self._groups.check(table, self.spec.keys)
-        evaluated = {text: column_from_arrow(a) for text, a in self._expressions.evaluate(table).items()}
+        evaluated = {text: column_from_arrow(a) for text, a in self._query.expressions.evaluate(table).items()}
         came = table.num_rows
         table, times, around, usable, others = with_time(table, self.spec.time)
         n = len(times)
@@ -384,7 +288,7 @@ class SliceOperator:
         # up to here nothing has changed; from here on nothing may fail, or all of it can be taken back
         calm = arrival is not None and arrival.late is None and arrival.watermark < self._calm_until
         if calm and not others and not self._held and not self._due:
-            self._halfway = True
+            self._calls.halfway = True
         else:
             self._begin()
         self._counts["rows_in"] += came
@@ -397,11 +301,13 @@ class SliceOperator:
         slots = None if self._keys is None else self._keys.slots([table[k] for k in self.spec.keys])
         keys = None if self._keys is None else len(self._keys)
         span = around.low, around.high
-        rows = Rows(slots, times, self._arrival_numbers(n), evaluated, around.in_order, span, keys)
+        rows = RowBatch(slots, times, self._arrival_numbers(n), evaluated, around.in_order, span, keys)
         self._seq += n
-        if self._needs_raw:
+        if self._journal.changed.epochs:
+            self._journal.changed.note(slots)
+        if self._query.needs_raw:
             self._raw.keep(rows.seq, table)
-        unusable = bad_gaps(table, [evaluated[gap] for gap in self._gaps], self._ledger)
+        unusable = bad_gaps(table, [evaluated[gap] for gap in self._query.gaps], self._ledger)
         if arrival.late is None and unusable is None:
             self._counts["rows_used"] += n
             self._add(rows)
@@ -409,14 +315,16 @@ class SliceOperator:
         return self._with_rows_behind(table, rows, arrival, unusable)
 
     def _arrival_numbers(self, n: int) -> Array:
-        if self._order_matters:
+        if self._query.needs_arrival:
             return np.arange(self._seq, self._seq + n)
         # nobody looks at them: numbers without a start cost nothing
         if len(self._ramp) < n:
             self._ramp = np.arange(n)
         return self._ramp[:n]
 
-    def _with_rows_behind(self, table: pa.Table, rows: Rows, arrival: Arrival, unusable: Array | None) -> list[Results]:
+    def _with_rows_behind(
+        self, table: pa.Table, rows: RowBatch, arrival: BatchArrival, unusable: Array | None
+    ) -> list[Results]:
         """A batch with rows that are behind the watermark or unusable: each lane says which of them it takes."""
         behind = np.zeros(len(rows), bool) if arrival.late is None else arrival.late
         met = np.full(len(rows), self.watermark) if arrival.met is None else arrival.met
@@ -430,7 +338,7 @@ class SliceOperator:
             self._add(rows)
             return self._advance(arrival.watermark)
         batch = Arriving(rows, met, at, max(self.watermark, arrival.watermark))
-        found = [lane.take(batch) for lane in self._lanes]
+        found = [lane.take(batch) for lane in self._query.lanes]
         taken = np.any([each.taken for each in found], axis=0)
         self._counts["rows_used"] += len(rows) - int(np.count_nonzero(~taken))
         self._counts["rows_corrected"] += int(np.count_nonzero(np.any([each.corrected for each in found], axis=0)))
@@ -450,112 +358,74 @@ class SliceOperator:
             self._journal.keep_container(self._missed)
             self._missed[number] = self._missed.get(number, 0) + rows
 
-    def _add(self, rows: Rows) -> None:
-        for lane in self._lanes:
+    def _add(self, rows: RowBatch) -> None:
+        for lane in self._query.lanes:
             lane.add(rows)
 
     def _advance(self, watermark: int) -> list[Results]:
         step = watermark - self.watermark
         self.watermark = max(self.watermark, watermark)
-        parts = [lane.advance(self.watermark) for lane in self._lanes]
-        for lane in self._lanes:
+        parts = [lane.advance(self.watermark) for lane in self._query.lanes]
+        for lane in self._query.lanes:
             self._collect_rejected(lane)
-        if self.watermark >= self._calm_until and not self._fails_on_rows:
-            self._calm_until = min(lane.calm_until(step) for lane in self._lanes)
+        if self.watermark >= self._calm_until and not self._query.fails_on_rows:
+            self._calm_until = min(lane.calm_until(step) for lane in self._query.lanes)
             if self.spec.early is not None:
                 self._calm_until = min(self._calm_until, self._next_early())
         self._buffer.forget_due()
         return parts
 
-    def _collect_rejected(self, lane: PartialLane | RowLane) -> None:
+    def _collect_rejected(self, lane: Lane) -> None:
         """Rows that broke the rule of a measure: used by windows on time alone, or nowhere."""
-        if isinstance(lane, RowLane) and lane.rejected:
-            for seq, reason in lane.rejected:
-                for query in lane.queries:
-                    self._miss(query.number, len(seq))
-                used = [(since <= seq) & (seq < until) for since, until in self._on_time]
-                nowhere = seq[~np.any(used, axis=0)] if used else seq
-                if len(nowhere):
-                    self._ledger.put(self._raw.find(nowhere), reason)
-                    self._counts["rows_used"] -= len(nowhere)
-            lane.rejected = []
-
-    def _begin_with_windows(self) -> None:
-        self._begin()
-        self._journal.keep_container(self._lanes)
-        self._journal.keep_container(self._windows)
-        for name in self._planned:
-            self._journal.undo_by(setattr, self, name, getattr(self, name))
+        for seq, reason in lane.take_rejected():
+            for each in lane.queries:
+                self._miss(each.number, len(seq))
+            used = [(since <= seq) & (seq < until) for since, until in self._query.on_time]
+            nowhere = seq[~np.any(used, axis=0)] if used else seq
+            if len(nowhere):
+                self._ledger.put(self._raw.find(nowhere), reason)
+                self._counts["rows_used"] -= len(nowhere)
 
     def add_window(self, label: str, window: Window) -> None:
         """Give this window too from now on, starting with the first one whose rows are all still there."""
-        with self._turn:
+        with self._calls.turn:
             self._open("add_window")
             self._settle()
-            self._changing(self._add_window, label, window)
-
-    def _add_window(self, label: str, window: Window) -> None:
-        self._begin_with_windows()
-        if label in self._windows:
-            raise QueryError(f"window {label!r} is there already: remove it first, or choose another label")
-        bound = window.labelled(label, self.spec.domain)
-        query = Query(label, self._next_number, bound)
-        self._expressions = self._expressions.including(bound.columns)
-        by_rows = not order_free(bound)
-        if by_rows and self.spec.early is not None:
-            raise QueryError(f"window {label!r}: {NOT_EARLY}")
-        for lane in self._lanes:
-            if isinstance(lane, RowLane) == by_rows:
-                lane.add_window(query, self.watermark)
-                break
-        else:
-            self._lanes.append(self._new_lane(query, rows=by_rows))
-        self._queries = (*self._queries, query)
-        self._windows[label] = window
-        self._next_number += 1
-        self._plan_changed()
-
-    def _new_lane(self, query: Query, *, rows: bool) -> PartialLane | RowLane:
-        """A lane that begins in the middle of the stream."""
-        if rows:
-            lane = self._lane([query], rows=True, dimensions=self._dimensions([query]))
-            lane.advance(self.watermark)
-            return lane
-        lane = self._lane([], rows=False, dimensions={})
-        lane.last_time = max(other.last_time for other in self._lanes)
-        lane.add_window(query, self.watermark)
-        return lane
+            self._calls.all_or_nothing(self._change_windows, self._query.add, label, window, self.watermark)
 
     def remove_window(self, label: str) -> None:
         """Stop giving this window."""
-        with self._turn:
+        with self._calls.turn:
             self._open("remove_window")
             self._settle()
-            self._changing(self._remove_window, label)
+            self._calls.all_or_nothing(self._change_windows, self._query.remove, label)
 
-    def _remove_window(self, label: str) -> None:
-        self._begin_with_windows()
-        if label not in self._windows:
-            raise QueryError(f"there is no window {label!r} to remove; there are {', '.join(self._windows)}")
-        query = next(q for q in self._queries if q.label == label)
-        for lane in self._lanes:
-            if any(q.number == query.number for q in lane.queries):
-                lane.remove_window(query.number)
-        self._queries = tuple(q for q in self._queries if q.label != label)
-        del self._windows[label]
-        self._plan_changed()
+    def _change_windows(self, change: Callable[..., None], *arguments: Any) -> None:
+        self._begin()
+        self._journal.keep_attributes(self._query)
+        change(*arguments, self._seq)
+        self._journal.changed.note_all()
+        self._windows_changed()
 
-    def snapshot(self, *, key_groups: range | None = None) -> bytes:
+    def snapshot(self, *, key_groups: range | None = None, epoch: int | None = None, since: int | None = None) -> bytes:
         """The whole state as bytes, or the part of some key groups (a range within 0..128).
 
         Of an operator that was restored from parts, the whole is the part of the key groups that it holds.
+
+        - `epoch`: the number of the epoch that ends here, above all before it. From then on the operator notes which
+          keys change.
+        - `since`: only what has changed since this epoch ended, to be restored after the snapshot that ended it:
+          `query.operator(restore=[whole, changes, more_changes])`. Where changes can't be told key by key (policies,
+          windows that have come or gone, keys that were forgotten) it is the whole state, which takes the place of what
+          came before.
         """
-        with self._turn:
+        with self._calls.turn:
             self._settle()
-            return snapshot(self, key_groups)
+            return snapshot(self, key_groups, epoch=epoch, since=since)
 
     def restore(self, blobs: bytes | Sequence[bytes], *, trusted: bool = False) -> SliceOperator:
-        """Take over the state of a snapshot, or of parts; for an operator that has seen nothing yet.
+        """Take over the state of a snapshot, or of parts, each followed by its changes; for an operator that has seen
+        nothing yet.
 
         `trusted`: see `query.operator`. If the bytes are refused, the operator is as before.
         """
@@ -566,44 +436,10 @@ class SliceOperator:
         """The key group, 0..127, of a key: its values in the order of the key columns, or by their names."""
         return key_group({k: self.spec.schema.field(k).type for k in self.spec.keys}, key, named)
 
-    def _resume(self, facts: Mapping[str, Any], windows: Mapping[str, tuple[Window, Bound]]) -> None:
-        """Be where a snapshot was taken, with lanes still empty."""
-        spec = self.spec
-        self._keys = KeyDirectory([spec.schema.field(k).type for k in spec.keys]) if spec.keys else None
-        self._ledger = LateLedger(spec.schema, spec.keep_late, self._journal)
-        self._raw, self._held, self._due = RawRows(self._journal), [], []
-        self._missed = {}
-        self._on_time = tuple((since, until) for since, until in facts["on_time"])
-        self._counts = dict.fromkeys(self._counts, 0)
-        self.watermark, self._seq = facts["watermark"], facts["seq"]
-        self._next_number, self._finished = facts["next_number"], facts["finished"]
-        self._idle_keys = IdleKeys(facts["keys_used"])
-        self._windows = {label: window for label, (window, _) in windows.items()}
-        self._queries = tuple(Query(label, number, windows[label][1]) for label, number, _ in facts["windows"])
-        self._expressions = self.spec.expressions.including(_wanted(self._queries, self.spec))
-        by_number = {q.number: q for q in self._queries}
-        self._lanes = [self._resumed_lane([by_number[n] for n in lane["numbers"]], lane) for lane in facts["lanes"]]
-
-    def _resumed_lane(self, queries: Sequence[Query], known: Mapping[str, Any]) -> PartialLane | RowLane:
-        """A lane as a snapshot says that it was, if it can have been so."""
-        measures = {name: np.dtype(kind) for name, kind in known["dimensions"].items()}
-        if known["rows"]:
-            demand(self._dimensions(queries).items() <= measures.items(), "a window is on a measure that is not kept")
-            # windows that are gone may have left measures behind, which go on being kept
-            self._expressions = self._expressions.including(m for m in measures if m != SINCE_FIRST)
-        demand(all(order_free(q.window) != known["rows"] for q in queries), "windows are kept as others are")
-        return self._lane(queries, rows=known["rows"], dimensions=measures)
-
-    def _used_columns(self) -> Iterable[str]:
-        """All row expressions that the lanes of now look at."""
-        lanes = [lane for lane in self._lanes if isinstance(lane, RowLane)]
-        measures = [m for lane in lanes for m in lane.live.dimensions if m != SINCE_FIRST]
-        return dict.fromkeys([*_wanted(self._queries, self.spec), *measures])
-
     @property
     def late(self) -> pa.Table:
         """Rows that no result uses, with the reason: the newest `keep_late` of the stream."""
-        with self._turn:
+        with self._calls.turn:
             self._settle()
             return self._ledger.table()
 
@@ -616,13 +452,13 @@ class SliceOperator:
         Of slices: how many there are, how often one was cut in two (`splits`), joined to another (`merges`) or took
         more rows in a call (`updates`), and how many partials were put together (`combines`). Sessions count too.
         """
-        with self._turn:
+        with self._calls.turn:
             return self._metrics()
 
     def _metrics(self) -> dict[str, Any]:
         self._settle()
         lanes: dict[str, Any] = {}
-        for lane in self._lanes:
+        for lane in self._query.lanes:
             for name, value in lane.metrics().items():
                 known = lanes.get(name)
                 lanes[name] = value if known is None or isinstance(value, str) else known + value
@@ -630,18 +466,10 @@ class SliceOperator:
             **self._counts,
             "rows_late": len(self._ledger),
             "late_by_reason": dict(self._ledger.counts),
-            "late_by_window": {q.label: self._missed[q.number] for q in self._queries if self._missed.get(q.number)},
+            "late_by_window": {
+                each.label: missed for each in self._query.running if (missed := self._missed.get(each.number))
+            },
             "keys": 1 if self._keys is None else len(self._keys),
             "watermark": None if self.watermark == ALWAYS else self.spec.domain.shown(self.watermark),
             **lanes,
         }
-
-
-def _wanted(queries: Sequence[Query], spec: OperatorSpec) -> Iterable[str]:
-    """All row expressions that windows and aggregates look at."""
-    return dict.fromkeys([*(c for q in queries for c in q.window.columns), *(c for a in spec.aggs for c in a.inputs)])
-
-
-def _gap_columns(window: Bound) -> tuple[str, ...]:
-    gap = getattr(window, "gap_column", None)
-    return (gap,) if gap else ()

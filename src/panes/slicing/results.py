@@ -1,9 +1,12 @@
-"""Results of lanes as an Arrow table: key columns, window, bounds, aggregates, revision."""
+"""Results of lanes as an Arrow table: key columns, window, bounds, aggregates, revision.
+
+Which columns it has is known from the query alone.
+"""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -11,17 +14,21 @@ import numpy as np
 import pyarrow as pa
 
 from panes.aggregates.columns import arrow_from_values
+from panes.aggregates.types import plain
 from panes.errors import DataError, QueryError
 from panes.slicing.identity import Identity, newest, voids_first
 from panes.slicing.keys import KeyDirectory
 from panes.slicing.lane import NO_TIME, Results, with_nan
-from panes.slicing.result_schema import REVISION, result_schema, time_type
+from panes.slicing.rows.measures import measure_dtype
 from panes.slicing.showing import html_table, text_table
 from panes.slicing.spec import OperatorSpec
+from panes.slicing.workload import order_free, timed
+from panes.windows.base import SINCE_FIRST, Bound
 
 if TYPE_CHECKING:
     import pandas
     import polars
+
 
 Array = np.ndarray
 #: Up to here a Python list is faster than a call of Arrow's take.
@@ -155,6 +162,9 @@ class ResultBuilder:
         return Result(voids_first(pa.concat_tables(tables), self._spec.void), self._told_apart)
 
     def _table(self, given: Results) -> Result:
+        order = _order(given)
+        if order is not None and given.counts is None:  # numbers move faster than the columns made of them
+            given, order = given.take(order), None
         n = len(given)
         columns = [] if self._keys is None else self._keys.key_columns(given.slots)
         columns += self._windows(given)
@@ -167,13 +177,8 @@ class ResultBuilder:
         if self._given_again:
             columns.append(pa.array(np.zeros(n, bool) if given.void is None else given.void))
         table = pa.Table.from_arrays(columns, self._column_names)
-        due = given.end - 1  # NO_TIME is the lowest number and becomes the highest: windows without an end come last
-        if given.void is not None and given.void.any():
-            due = due if given.counts is None else due.repeat(given.counts)
-            table = table.take(np.lexsort((due, ~given.void)))
-        elif np.count_nonzero(due[1:] < due[:-1]):
-            due = due if given.counts is None else due.repeat(given.counts)
-            table = table.take(np.argsort(due, kind="stable"))
+        if order is not None:
+            table = table.take(order)
         if self._spec.finalize is not None:
             table = self._spec.finalize(table)
         return Result(table, self._told_apart)
@@ -196,6 +201,16 @@ class ResultBuilder:
         if len(starts) * 8 > len(query):
             return self._names.take(pa.array(self._label_at[query]))
         return self._labels(query[starts], np.diff(starts, append=len(query)))
+
+
+def _order(given: Results) -> Array | None:
+    """Withdrawals, then the others, in the order of windows' ends; None: they are."""
+    due = given.end - 1  # NO_TIME is the lowest number and becomes the highest: windows without an end come last
+    void = None if given.void is None or not given.void.any() else given.void
+    if void is None and not np.count_nonzero(due[1:] < due[:-1]):
+        return None
+    due = due if given.counts is None else due.repeat(given.counts)
+    return due.argsort(kind="stable") if void is None else np.lexsort((due, ~void))
 
 
 def _strings(texts: Sequence[bytes], counts: Array | None) -> pa.Array:
@@ -228,3 +243,51 @@ def _position(bounds: Array | None, n: int, type: pa.DataType) -> pa.Array:
         bounds = with_nan(bounds)
         return pa.array(bounds, type, mask=np.isnan(bounds))
     return pa.array(bounds, type, mask=bounds == NO_TIME)
+
+
+REVISION = pa.int32()
+
+
+def dimensions(windows: Iterable[tuple[str, Bound]], types: Mapping[str, pa.DataType]) -> dict[str, np.dtype]:
+    """Column measures in use, as expressions, with the type their values have in slices."""
+    names = [(label, d) for label, w in windows for m in w.measures if (d := m.dimension) is not None]
+    types = {**types, SINCE_FIRST: pa.int64()}
+    return {name: measure_dtype(label, name, types[name]) for label, name in names}
+
+
+def positions(windows: Iterable[Bound], kinds: Iterable[np.dtype]) -> pa.DataType | None:
+    """The type of window_from and window_to; None: no window has them. `kinds` are those of the dimensions."""
+    if all(timed(w) for w in windows):
+        return None
+    return pa.float64() if any(kind.kind == "f" for kind in kinds) else pa.int64()
+
+
+def result_schema(spec: OperatorSpec, positions: pa.DataType | None) -> pa.Schema:
+    """The columns that an operator gives, before its `finalize`."""
+    time = time_type(spec)
+    fields = [(name, plain(spec.schema.field(name).type)) for name in spec.keys]
+    fields += [("window", pa.string()), ("window_start", time), ("window_end", time)]
+    if positions is not None:
+        fields += [("window_from", positions), ("window_to", positions)]
+    fields += [*((a.name, a.bound.out_type) for a in spec.shown_aggs), ("revision", REVISION)]
+    if spec.early is not None:
+        fields.append(("final", pa.bool_()))
+    if spec.given_again:
+        fields.append(("void", pa.bool_()))
+    return pa.schema(fields)
+
+
+def schema_at_first(spec: OperatorSpec, windows: Sequence[tuple[str, Bound]]) -> pa.Schema:
+    """The columns of an operator to which no window has been added yet; `windows` are those of `spec`, bound."""
+    bound = [w for _, w in windows]
+    ordered = [(label, w) for label, w in windows if not order_free(w)]
+    if not ordered:
+        return result_schema(spec, None)
+    kinds = dimensions(ordered, spec.expressions.including(c for w in bound for c in w.columns).types)
+    return result_schema(spec, positions(bound, kinds.values()))
+
+
+def time_type(spec: OperatorSpec) -> pa.DataType:
+    """The type of window_start and window_end."""
+    time = spec.schema.field(spec.time).type
+    return time if pa.types.is_timestamp(time) else pa.int64()

@@ -9,13 +9,14 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from panes.aggregates.event_order import in_any_order
+from panes.aggregates.rows import in_any_order
 from panes.errors import QueryError
 from panes.slicing.identity import Identity
 from panes.slicing.lane import Agg
 from panes.units import TimeDomain
 from panes.windows.base import ALWAYS, NEVER, Bound, Window
 from panes.windows.codec import has_form, window_to_json
+from panes.windows.normal_form import normal_form
 
 MANUAL = "manual"
 #: Why some windows can't be given before they close.
@@ -27,13 +28,13 @@ NOT_EARLY = (
 STORES = ("auto", "lazy", "eager")
 
 
-class Expressions(Protocol):
+class RowExpressions(Protocol):
     """Row expressions compiled elsewhere: their types, and their values for a batch."""
 
     @property
     def types(self) -> Mapping[str, pa.DataType]: ...
 
-    def including(self, texts: Iterable[str]) -> Expressions: ...
+    def including(self, texts: Iterable[str]) -> RowExpressions: ...
 
     def evaluate(self, table: pa.Table) -> Mapping[str, pa.ChunkedArray]: ...
 
@@ -67,7 +68,7 @@ class OperatorSpec:
     domain: TimeDomain
     aggs: tuple[Agg, ...]
     windows: tuple[tuple[str, Window], ...]
-    expressions: Expressions
+    expressions: RowExpressions
     read: Callable[[Any], pa.Table]  # any batch a user pushes -> a table of `schema`
     keys: tuple[str, ...] = ()
     watermark: int | str | None = None  # bound in ticks, MANUAL, or None: declared in order
@@ -96,8 +97,8 @@ class OperatorSpec:
 
     @cached_property
     def bound_windows(self) -> dict[str, Bound]:
-        """The windows in ticks of the domain, by label: bound once for all operators of this query."""
-        return {label: window.labelled(label, self.domain) for label, window in self.windows}
+        """The windows in ticks of the domain and their normal form, by label: once for all operators of this query."""
+        return {label: normal_form(window.labelled(label, self.domain)) for label, window in self.windows}
 
     @cached_property
     def aggs_in_any_order(self) -> tuple[Agg, ...]:

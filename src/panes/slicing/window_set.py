@@ -1,7 +1,8 @@
 """All context-free windows of one measure, asked as one: their edges, and which of them end in a stretch.
 
 Stretches are never walked where there are no rows: callers give the values that are there, this module
-finds the clusters and asks the windows only around them, so that a jump of centuries costs nothing.
+finds the clusters and asks the windows only around them, so that a jump of centuries costs nothing. Windows without
+rows (`emit_empty`), or without new ones (`unchanged`), are given there too; how many at once has a limit.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from panes.slicing.lane import Query
-from panes.windows.base import ContextFree, Measure
-from panes.windows.periodic import Periodic, PeriodicFamily
+from panes.errors import DataError
+from panes.slicing.lane import RunningWindow
+from panes.windows.base import ContextFree, Measure, Regular
+from panes.windows.grid import PeriodicFamily
 
 Array = np.ndarray
 
@@ -22,26 +24,20 @@ Array = np.ndarray
 class WindowSet:
     """Context-free windows on one measure."""
 
-    def __init__(self, measure: Measure, queries: Sequence[Query]) -> None:
+    def __init__(self, measure: Measure, queries: Sequence[RunningWindow]) -> None:
         self.measure = measure
-        periodic = [q for q in queries if isinstance(q.window, Periodic)]
-        self._others: list[tuple[Query, ContextFree]] = [
-            (q, q.window) for q in queries if isinstance(q.window, ContextFree) and not isinstance(q.window, Periodic)
+        regular = [(q, q.window) for q in queries if isinstance(q.window, Regular)]
+        self._others: list[tuple[RunningWindow, ContextFree]] = [
+            (q, q.window) for q in queries if isinstance(q.window, ContextFree) and not isinstance(q.window, Regular)
         ]
-        self._family = (
-            PeriodicFamily([q.window for q in periodic if isinstance(q.window, Periodic)]) if periodic else None
-        )
-        self._periodic = list(dict.fromkeys(q.window for q in periodic if isinstance(q.window, Periodic)))
-        self._numbers = np.array([q.number for q in periodic], np.int64)
+        self._family = PeriodicFamily([window for _, window in regular]) if regular else None
+        self._periodic = list(dict.fromkeys(window for _, window in regular))
+        self._numbers = np.array([q.number for q, _ in regular], np.int64)
         windows = [q.window for q in queries if isinstance(q.window, ContextFree)]
         self.reach = max((w.reach for w in windows), default=0)
         self.fresh = {q.number: w.fresh for q, w in self._others if w.fresh is not None}
         #: on rows, those that the end of the stream ends too: query number -> (size, offset)
-        self.partial = {
-            q.number: (q.window.size, q.window.offset)
-            for q in periodic
-            if isinstance(q.window, Periodic) and q.window.partial
-        }
+        self.partial = {q.number: (window.size, window.offset) for q, window in regular if window.partial}
         self.step = min((step_of(w) for w in windows), default=1)
 
     @property
@@ -171,3 +167,25 @@ def step_of(window: ContextFree) -> float:
         if isinstance(value, (int, float, np.integer, np.floating)):
             return float(value)
     return max(float(window.reach), 1.0)
+
+
+#: More results than this at once are an accident: a watermark far ahead of the rows.
+MOST_EMPTY = 50_000_000
+
+
+def check_empty(count: float, low: int, upto: int) -> None:
+    """DataError if about `count` windows between `low` and `upto` are too many."""
+    if count > MOST_EMPTY:
+        raise DataError(
+            f"emit_empty=True would give more than {MOST_EMPTY} windows between {low} and {upto}: the watermark is "
+            "too far ahead of the rows; use longer windows, or emit_empty=False"
+        )
+
+
+def check_unchanged(count: float, low: Any, upto: Any) -> None:
+    """DataError if about `count` windows of ticks between `low` and `upto` are too many."""
+    if count > MOST_EMPTY:
+        raise DataError(
+            f"unchanged=True would give more than {MOST_EMPTY} windows between {low} and {upto}: there are no rows for "
+            "too long; use a longer slide, or unchanged=False (in CQL: ON CHANGE)"
+        )

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from panes.state.changes import ChangedKeys
 from panes.state.pickles import saved
 
 Array = np.ndarray
@@ -35,12 +36,16 @@ class Replaced:
 
 
 class Journal:
-    """Changes since the call began. Closed (between calls) it remembers nothing."""
+    """Changes since the call began. Closed (between calls) it remembers nothing of them.
 
-    __slots__ = ("_entries", "is_open")
+    Whoever writes to it also notes keys that change, for those who ask for changes since an epoch (`changed`).
+    """
+
+    __slots__ = ("_entries", "changed", "is_open")
 
     def __init__(self) -> None:
         self.is_open = False
+        self.changed = ChangedKeys()
         #: functions that take a change back, with their arguments
         self._entries: list[tuple[Any, ...]] = []
 

@@ -19,7 +19,9 @@ from panes.errors import SnapshotDamaged, SnapshotForeign
 from panes.state.checked import fact, reading, value
 
 MAGIC = b"PANES\x00\x1asnap"
-FORMAT = 4
+FORMAT = 5
+#: The oldest format that is read. New in 5: a snapshot of an operator may hold the changes since an epoch.
+OLDEST = 4
 _HEAD = struct.Struct("<11sIQ32s")
 
 
@@ -50,9 +52,9 @@ def unpack(blob: bytes) -> tuple[dict[str, Any], dict[str, pa.Table]]:
         raise SnapshotDamaged(f"the snapshot is cut: {len(blob)} bytes, its head alone has {_HEAD.size}")
     _, version, length, checksum = _HEAD.unpack_from(blob)
     body = blob[_HEAD.size :]
-    if version != FORMAT:
+    if not OLDEST <= version <= FORMAT:
         raise SnapshotForeign(
-            f"the snapshot has format {version}, this version of Panes reads format {FORMAT}; "
+            f"the snapshot has format {version}, this version of Panes reads formats {OLDEST} to {FORMAT}; "
             "restore it with the version that wrote it"
         )
     if len(body) != length:

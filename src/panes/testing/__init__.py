@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from panes.clock import FakeClock
-from panes.testing.evaluate import evaluate
-from panes.testing.file_clock import FileClock
-from panes.testing.laws import check_laws
-from panes.testing.micro_batches import MicroBatches, micro_batches
+from panes.testing.aggregates import check_laws, evaluate
+from panes.testing.micro_batches import FileClock, MicroBatches, micro_batches
 from panes.testing.replay import replay_transcript
 from panes.testing.transcript import TranscriptError
 

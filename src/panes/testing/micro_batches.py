@@ -1,13 +1,15 @@
-"""Feed a streaming query the micro-batches that a test wants, one by one."""
+"""What a test feeds a streaming query: the micro-batches it wants, one by one, and a clock that all processes see."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from panes.clock import FakeClock
 from panes.errors import QueryError
 from panes.plan.batches import conform, infer_rows, to_table
 from panes.plan.types import arrow_schema
@@ -72,3 +74,22 @@ class MicroBatches:
 
 def _schema_of(table: Any) -> pa.Schema:
     return infer_rows(table) if isinstance(table, list | tuple) else to_table(table).schema
+
+
+class FileClock(FakeClock):
+    """A `FakeClock` whose time stands in a file: for `pn.stream(streaming_frame, idle=..., clock=...)`."""
+
+    def __init__(self, path: str | os.PathLike[str], start: int = 0) -> None:
+        super().__init__(start)
+        self.path = Path(path)
+        self._write()
+
+    def advance_to(self, moment: int) -> None:
+        super().advance_to(moment)
+        self._write()
+
+    def _write(self) -> None:
+        # whoever reads meanwhile sees the one time or the other
+        new = self.path.with_suffix(".new")
+        new.write_text(str(self.now()))
+        new.replace(self.path)

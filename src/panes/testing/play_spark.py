@@ -22,7 +22,7 @@ import pyarrow as pa
 from panes.api.stream import Query
 from panes.errors import QueryError
 from panes.testing.micro_batches import MicroBatches
-from panes.testing.transcript import Ledger, Step, Transcript
+from panes.testing.transcript import Ledger, Transcript, TranscriptStep
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,7 +59,7 @@ def play_stream(transcript: Transcript, spark: SparkSession) -> None:
 def play_static(transcript: Transcript, spark: SparkSession) -> None:
     """All rows at once; what the steps expect, together."""
     schema = transcript.query().operator().spec.schema
-    feed = Cutter(transcript)
+    feed = MicroBatchCutter(transcript)
     tables = []
     for step in transcript.steps:
         if step.action == "rows":
@@ -78,12 +78,12 @@ def play_static(transcript: Transcript, spark: SparkSession) -> None:
     ledger.close()
 
 
-def all_steps(steps: Sequence[Step]) -> Step:
+def all_steps(steps: Sequence[TranscriptStep]) -> TranscriptStep:
     """One step that expects what these expect together."""
     expect = [row for step in steps for row in step.expect or ()]
     late = [row for step in steps for row in step.late or ()]
     mentions_late = any(step.late is not None for step in steps)
-    return Step(len(steps), "all steps", None, expect, late if mentions_late else None)
+    return TranscriptStep(len(steps), "all steps", None, expect, late if mentions_late else None)
 
 
 def _sort_out(row: dict[str, Any], transcript: Transcript, ledger: Ledger) -> None:
@@ -96,7 +96,7 @@ def _sort_out(row: dict[str, Any], transcript: Transcript, ledger: Ledger) -> No
         ledger.late.append({**late, "reason": reason})
 
 
-class Cutter:
+class MicroBatchCutter:
     """Knows the watermark of the embedded runner, row by row."""
 
     def __init__(self, transcript: Transcript) -> None:
@@ -117,7 +117,7 @@ class Cutter:
             self.reached = max(self.reached, int(highest[-1]))
         return valid & (times < before)
 
-    def refuse_late(self, step: Step, table: pa.Table) -> None:
+    def refuse_late(self, step: TranscriptStep, table: pa.Table) -> None:
         if self.late(table).any():
             raise QueryError(f"{step} has a late row, and in a static frame there is no watermark to be late for")
 
@@ -136,12 +136,12 @@ class _Feed:
 
     def __init__(self, transcript: Transcript, spark: SparkSession) -> None:
         self._transcript = transcript
-        self._cutter = Cutter(transcript)
+        self._cutter = MicroBatchCutter(transcript)
         self.schema = transcript.query().operator().spec.schema
         self.source = MicroBatches(spark, schema=self.schema)
         self.query = transcript.query(self.source.frame)
 
-    def batches(self, step: Step) -> Iterator[pa.Table]:
+    def batches(self, step: TranscriptStep) -> Iterator[pa.Table]:
         return self._cutter.cut(self._transcript.rows(step, self.schema))
 
     def shown(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -175,7 +175,7 @@ class _Marked(_Feed):
             **({} if where is None else {"where": f"({where}) or {_MARKER}"}),
         )
 
-    def batches(self, step: Step) -> Iterator[pa.Table]:
+    def batches(self, step: TranscriptStep) -> Iterator[pa.Table]:
         marked = step.action == "watermark"
         if marked:
             at = pa.array([self._domain.point(step.value) + self._bound]).cast(self.plain.field(self._time).type)

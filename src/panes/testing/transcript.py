@@ -1,11 +1,16 @@
 """Transcripts: a stream, its windows and aggregates, and what happens step by step, as plain data.
 
 In: a YAML file or a dict (docs/testing.md has the format). Out: a checked `Transcript` that a player
-(`play_local.py`, `play_spark.py`) goes through, and a `Ledger` that compares what comes with what is expected.
+(`replay.py`, `play_spark.py`) goes through, and a `Ledger` that compares what comes with what is expected.
+
+Windows and aggregates are text, built without running any code: one call, `sliding("10 s", every="1 s")`, with or
+without `pn.` in front. Only public windows and aggregates can be called, and what the caller names on top; arguments
+are plain values and further such calls.
 """
 
 from __future__ import annotations
 
+import ast
 import datetime as dt
 import math
 from collections.abc import Mapping, Sequence
@@ -19,7 +24,6 @@ from panes.api.stream import Query, stream
 from panes.errors import QueryError
 from panes.plan.batches import conform
 from panes.plan.hints import did_you_mean
-from panes.testing.builder import build_aggregate, build_window
 
 _STREAM = ("schema", "time", "key", "watermark", "lateness", "time_unit", "where")
 _ACTIONS = ("rows", "watermark", "restart", "finish")
@@ -31,7 +35,7 @@ class TranscriptError(AssertionError):
 
 
 @dataclass(frozen=True)
-class Step:
+class TranscriptStep:
     """One step: `action` is "rows", "watermark", "restart" or "finish"; None: nothing is said about results."""
 
     number: int
@@ -52,7 +56,7 @@ class Transcript:
     stream: Mapping[str, Any]
     windows: Mapping[str, str]
     aggregates: Mapping[str, str]
-    steps: tuple[Step, ...]
+    steps: tuple[TranscriptStep, ...]
     emit_empty: bool = False
     names: Mapping[str, Any] = field(default_factory=dict)
 
@@ -73,7 +77,7 @@ class Transcript:
         aggregates = {name: build_aggregate(text, self.names) for name, text in self.aggregates.items()}
         return rows.window(emit_empty=self.emit_empty, **windows).agg(**aggregates)
 
-    def rows(self, step: Step, schema: pa.Schema) -> pa.Table:
+    def rows(self, step: TranscriptStep, schema: pa.Schema) -> pa.Table:
         """The rows of a step, written as dicts or as lists in the order of the schema."""
         names = list(self.stream["schema"])
         rows = [row if isinstance(row, Mapping) else dict(zip(names, row, strict=True)) for row in step.value]
@@ -130,12 +134,12 @@ def _check_names(what: str, given: Mapping[str, Any], known: Sequence[str]) -> N
             raise QueryError(f"{what} has no part {name!r}{did_you_mean(str(name), known)}")
 
 
-def _step(number: int, given: Mapping[str, Any]) -> Step:
+def _step(number: int, given: Mapping[str, Any]) -> TranscriptStep:
     _check_names(f"step {number}", given, (*_ACTIONS, "expect", "late"))
     actions = [name for name in _ACTIONS if name in given]
     if len(actions) != 1:
         raise QueryError(f"step {number} must have one of {', '.join(_ACTIONS)}; it has {actions or 'none'}")
-    return Step(number, actions[0], given[actions[0]], given.get("expect"), given.get("late"))
+    return TranscriptStep(number, actions[0], given[actions[0]], given.get("expect"), given.get("late"))
 
 
 class Ledger:
@@ -147,7 +151,7 @@ class Ledger:
         self.results: list[dict[str, Any]] = []
         self.late: list[dict[str, Any]] = []
 
-    def check(self, step: Step) -> None:
+    def check(self, step: TranscriptStep) -> None:
         """Compare all that came since the last check, if the step says what to expect."""
         where = f"{self._transcript.name}, {step}"
         if step.expect is not None:
@@ -194,3 +198,64 @@ def same(wanted: Any, found: Any) -> bool:
 
 def _utc(time: dt.datetime) -> dt.datetime:
     return time if time.tzinfo is None else time.astimezone(dt.timezone.utc).replace(tzinfo=None)
+
+
+WINDOWS = (
+    *("tumbling", "sliding", "session", "cumulate", "landmark", "fixed", "fixed_band"),
+    *("punctuated", "delta", "threshold", "rows"),
+)
+
+
+def build_window(text: str, names: Mapping[str, Any]) -> Any:
+    """The window that the text describes."""
+    if not isinstance(text, str):
+        raise QueryError(f"a window is written as text, for instance tumbling('1 min'); got {text!r}")
+    import panes
+
+    return _build(text, {**{name: getattr(panes, name) for name in WINDOWS}, **names})
+
+
+def build_aggregate(text: str, names: Mapping[str, Any]) -> Any:
+    """The aggregate: an object if the text begins with `pn.` or one of `names`, SQL text otherwise."""
+    if not isinstance(text, str):
+        raise QueryError(f"an aggregate is written as text, for instance sum(v); got {text!r}")
+    called = text.partition("(")[0].strip()
+    if not (called.startswith("pn.") or called in names):
+        return text
+    from panes import aggregates
+
+    known = {name: getattr(aggregates, name) for name in aggregates.__all__ if name.islower()}
+    return _build(text, {**known, **names})
+
+
+def _build(text: str, known: Mapping[str, Any]) -> Any:
+    try:
+        node = ast.parse(text.strip(), mode="eval").body
+    except SyntaxError as error:
+        raise QueryError(f"{text!r} can't be read: {error.msg}") from error
+    if not isinstance(node, ast.Call):
+        raise QueryError(f"{text!r} must be a call, for instance tumbling('1 min')")
+    return _value(node, known, text)
+
+
+def _value(node: ast.expr, known: Mapping[str, Any], text: str) -> Any:
+    if isinstance(node, ast.Call):
+        name = _name(node.func)
+        if name not in known:
+            raise QueryError(f"{text!r}: {name!r} is not known{did_you_mean(name, sorted(known))}")
+        named = {str(k.arg): _value(k.value, known, text) for k in node.keywords}
+        return known[name](*(_value(a, known, text) for a in node.args), **named)
+    if isinstance(node, ast.List):
+        return [_value(e, known, text) for e in node.elts]
+    if isinstance(node, ast.Tuple):
+        return tuple(_value(e, known, text) for e in node.elts)
+    try:
+        return ast.literal_eval(node)
+    except ValueError as error:
+        raise QueryError(f"{text!r}: {ast.unparse(node)} is no plain value") from error
+
+
+def _name(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "pn":
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ast.unparse(node)

@@ -1,7 +1,8 @@
-"""Where windows begin and end: specs as small frozen values, one file per family, one protocol (base.py)."""
+"""Where windows begin and end: specs as small frozen values, one family a file; what they are bound to (base.py)."""
 
 from __future__ import annotations
 
+from panes.windows.anchored import cumulate, fixed, fixed_band, landmark
 from panes.windows.base import (
     ALWAYS,
     NEVER,
@@ -14,23 +15,21 @@ from panes.windows.base import (
     ContextFree,
     Discretizer,
     FreeForm,
+    KeyBorders,
     KeyRuns,
     LookBack,
-    Machine,
+    MachineWindow,
     Measure,
     Part,
     Running,
     Scanned,
     Window,
 )
-from panes.windows.cumulate import cumulate
+from panes.windows.conditions import punctuated, threshold
 from panes.windows.delta import delta
-from panes.windows.landmark import fixed, fixed_band, landmark
 from panes.windows.models import on_change, once_per_instant
 from panes.windows.periodic import Periodic, PeriodicFamily, sliding, tumbling
-from panes.windows.punctuated import punctuated
 from panes.windows.session import session
-from panes.windows.threshold import threshold
 from panes.windows.user import ContextFreeWindow, DeterministicWindow, FreeFormWindow, WindowDue, WindowEvents
 
 __all__ = [
@@ -48,9 +47,10 @@ __all__ = [
     "Discretizer",
     "FreeForm",
     "FreeFormWindow",
+    "KeyBorders",
     "KeyRuns",
     "LookBack",
-    "Machine",
+    "MachineWindow",
     "Measure",
     "Part",
     "Periodic",

@@ -1,17 +1,22 @@
-"""The two protocols that every window follows, and the values they exchange.
+"""What every window follows: a spec as the user writes it, the kind that it is bound to, and the values they exchange.
 
-A *spec* (`Window`) is what the user writes: a small frozen value. Bound to a stream it becomes
-one of
+A *spec* (`Window`) is what the user writes: a small frozen value. Bound to a stream (`Bound`) it is of one of six
+kinds, each with a contract of its own:
 
 - `ContextFree`: all edges are known without looking at rows (tumbling, sliding, cumulate, landmark,
-  fixed, calendar, user-defined ones), on one measure: event time, row count, or an advancing column;
-- `Discretizer`: edges are decided row by row, in event-time order, per key (session, punctuated,
-  delta, threshold, user-defined deterministic ones);
+  fixed, calendar, user-defined ones), on one measure: event time, row count, or an advancing column; those that are
+  `Regular` (one size, at regular steps) can be asked many at once;
+- `KeyBorders`: ends at regular borders that each key passes by its own rows (policies of counts and of times, "the
+  last 100 rows at every 50th");
 - `LookBack`: ends are ticks, the start is so many rows, so much time or so much of a column back (multi-measure);
+- `Discretizer`: edges are decided row by row, in event-time order, per key (session, punctuated,
+  delta, threshold, user-defined deterministic ones); those that are `Sessions` need no order of rows;
 - `FreeForm`: user code says how many rows expire and when to emit;
-- `Machine`: an object with state of its own looks at the rows of all keys and says which windows there are (policies).
+- `MachineWindow`: an object with state of its own, `Running`, looks at the rows of all keys and says which windows
+  there are (policies).
 
-`slicing/` knows these five and nothing about single window kinds.
+Before windows are computed they are brought to their normal form (normal_form.py), the cheapest kind that is equal.
+`slicing/` asks for nothing but these contracts, and knows no single kind of window.
 """
 
 from __future__ import annotations
@@ -20,16 +25,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from panes.errors import DataError
     from panes.units import TimeDomain
 
 Array = np.ndarray
+#: "after a border": only if rows of the key came after its last border
+AtEnd = Literal["never", "always", "after a border"]
 NEVER = np.iinfo(np.int64).max
 ALWAYS = np.iinfo(np.int64).min
 
@@ -178,6 +186,23 @@ class ContextFree(Bound, ABC):
         """
 
 
+class Regular(ContextFree):
+    """Windows [offset + k*slide, offset + k*slide + size) for all integers k; on rows those from 0 on."""
+
+    size: Any
+    slide: Any
+    offset: Any
+    #: on rows, one after the other: the end of the stream ends the last window too, with fewer rows
+    partial: bool
+
+    @abstractmethod
+    def edge_before(self, values: Array) -> Array:
+        """The largest edge <= each value: where its slice starts, also when edges are too many to list.
+
+        On rows, edges before the first window (negative ones) come out as if windows started there.
+        """
+
+
 @dataclass(frozen=True)
 class KeyRuns:
     """Rows released for context-aware windows: grouped by key, in event-time order inside a key.
@@ -273,6 +298,20 @@ class Discretizer(Bound, ABC):
         """Per key the first position that a window still open may need; NEVER where none is open."""
 
 
+class Sessions(Discretizer):
+    """Rows of a key that follow each other within a gap of event time: a row joins up to the deadline, the largest
+    time + gap of the rows so far. Just one of `gap` (ticks) and `gap_column` (ticks, from the row) is set.
+
+    A session is [first, deadline), due once event time has passed the deadline. Its state has the deadline, and whether
+    a session is open.
+    """
+
+    context = ContextClass.SESSION
+
+    gap: Any
+    gap_column: str | None
+
+
 @dataclass(frozen=True)
 class LookBack(Bound):
     """Ends where `ticks` ends, holds the last `size` on the measure `back`: "last 10 rows every 5 s".
@@ -317,6 +356,43 @@ class LookBack(Bound):
         return (self.measure, self.back)
 
 
+@dataclass(frozen=True)
+class KeyBorders(Bound):
+    """Windows [border - size, border) at the borders first, first + slide, ..., which each key passes by its own rows.
+
+    A border is an event time (`by_time`) or a number of rows of the key. Nothing has to be remembered of these windows:
+    the rows that a key has had say which of them were given. They are given only where they hold a row.
+    """
+
+    by_time: bool = field(kw_only=True)
+    first: int = field(kw_only=True)
+    slide: int = field(kw_only=True)
+    size: int = field(kw_only=True)
+    #: windows follow each other: `size` is the slide, and the first holds all rows before its border
+    tumbling: bool = field(default=False, kw_only=True)
+    #: the first row at the border or after it gives the window, whose end it is; else the last row before it does
+    passed: bool = field(default=True, kw_only=True)
+    #: when the end of the stream makes a window of the last `size` (tumbling: of the rows since the last border)
+    at_end: AtEnd = field(default="never", kw_only=True)
+    #: added to a running operator it begins with the next row, and does not look at those that are there
+    afresh: bool = field(default=True, kw_only=True)
+    #: what to say when more windows than anybody can want are given up to a time; None: that can't be
+    too_many: Callable[[int], DataError] | None = field(default=None, kw_only=True, compare=False, repr=False)
+    #: how windows are assembled, in a few words, for explain and metrics; None: they don't say it
+    plan: str | None = field(default=None, kw_only=True)
+    context = ContextClass.CONTEXT_FREE
+
+    @property
+    def may_fail(self) -> bool:
+        return self.too_many is not None
+
+    def grids(self) -> tuple[int, ...]:
+        """Where regular edges at every `slide` begin: those of starts, and of ends where they are others."""
+        if self.tumbling:
+            return (self.first,)
+        return (self.first - self.size,) if self.size % self.slide == 0 else (self.first - self.size, self.first)
+
+
 class FreeForm(Bound, ABC):
     """User code decides: how many rows leave at the head, and whether to emit, at each row."""
 
@@ -346,7 +422,7 @@ class FreeForm(Bound, ABC):
 
 
 @dataclass(frozen=True)
-class Machine(Bound):
+class MachineWindow(Bound):
     """Windows that an object with state of its own finds in the rows of all keys at once."""
 
     context = ContextClass.FORWARD_AWARE
@@ -362,7 +438,7 @@ class Machine(Bound):
 
 
 class Running(ABC):
-    """A `Machine` at work. Keys are slots; one that it has not seen yet has no rows before the next one."""
+    """A `MachineWindow` at work. Keys are slots; one that it has not seen yet has no rows before the next one."""
 
     @abstractmethod
     def take(self, rows: KeyRuns) -> Scanned:

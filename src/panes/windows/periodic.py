@@ -1,8 +1,9 @@
 """Windows at regular steps: tumbling and sliding, on event time, on rows, or on an advancing column.
 
 A window starts at every multiple of the slide (plus offset) and is `size` long. Sliding ones overlap when the
-slide is shorter than the size, and leave gaps when it is longer. "Last 10 rows every 5 s" mixes two measures
-(mixed.py) and becomes a `LookBack`; calendar units become `CalendarWindows`.
+slide is shorter than the size, and leave gaps when it is longer. Size and slide may lie on different measures, each
+event time, rows, or an advancing column: "last 10 rows every 5 s". Steps of the slide are then ticks, and the window
+holds the last `size` of the rows before a tick (`LookBack`). Calendar units become `CalendarWindows`.
 """
 
 from __future__ import annotations
@@ -14,11 +15,22 @@ from typing import Any
 import numpy as np
 
 from panes.errors import QueryError
-from panes.units import TimeDomain, parse_calendar, zone
-from panes.windows.base import ALWAYS, NEVER, ROWS, SINCE, TIME, Array, Bound, ContextFree, Window
-from panes.windows.family import PeriodicFamily
-from panes.windows.grid import Grid
-from panes.windows.mixed import bind_back, lengths
+from panes.units import Rows, TimeDomain, is_number, parse_calendar, zone
+from panes.windows.base import (
+    ALWAYS,
+    NEVER,
+    ROWS,
+    SINCE,
+    TIME,
+    Array,
+    Bound,
+    ContextFree,
+    LookBack,
+    Measure,
+    Regular,
+    Window,
+)
+from panes.windows.grid import Grid, PeriodicFamily
 from panes.windows.spec import call, columns_of, measured, optional_expression, size_argument
 
 __all__ = ["Periodic", "PeriodicFamily", "Sliding", "Tumbling", "sliding", "tumbling"]
@@ -28,13 +40,12 @@ FIRST_ROW = "first row"
 
 
 @dataclass(frozen=True)
-class Periodic(ContextFree):
-    """Windows [offset + k*slide, offset + k*slide + size) for all integers k; on rows those from 0 on."""
+class Periodic(Regular):
+    """Windows at regular steps, by exact arithmetic."""
 
     size: Any = field(kw_only=True)
     slide: Any = field(kw_only=True)
     offset: Any = field(default=0, kw_only=True)
-    #: on rows, one after the other: the end of the stream ends the last window too, with fewer rows
     partial: bool = field(default=False, kw_only=True)
 
     @cached_property
@@ -115,10 +126,6 @@ class Periodic(ContextFree):
         return grid.never() if place >= grid.high or start >= grid.high else grid.value(start)
 
     def edge_before(self, values: Array) -> Array:
-        """The largest edge <= each value: where its slice starts, also when edges are too many to list.
-
-        On rows, edges before the first window (negative ones) come out as if windows started there.
-        """
         grid, size, slide, offset = self._places
         places = grid.indexes(values)
         down = (places % slide - offset) % slide
@@ -127,9 +134,68 @@ class Periodic(ContextFree):
         return grid.values(places - down)
 
 
+@dataclass(frozen=True)
+class _Length:
+    """A size and the column it is measured on (None: event time, or rows)."""
+
+    value: Any
+    on: str | None
+
+    def measure(self) -> Measure:
+        if isinstance(self.value, Rows):
+            return ROWS
+        return TIME if self.on is None else Measure("column", self.on)
+
+
+def _lengths(size: Any, every: Any, on: str | None, every_on: str | None) -> tuple[_Length, _Length]:
+    """Which measure size and slide are on.
+
+    `on` is the column of the size, and of the slide unless that is in rows or a duration or has `every_on`;
+    with a size in rows it is the column of the slide.
+    """
+    if isinstance(size, Rows) and not isinstance(every, Rows):
+        if on is not None and every_on is not None:
+            raise QueryError(
+                f"on={on!r} and every_on={every_on!r} with size={size!r}: rows need no column; leave out on"
+            )
+        return _Length(size, None), _Length(every, on if every_on is None else every_on)
+    if every_on is not None:
+        if not is_number(every):
+            raise QueryError(f"every={every!r} with every_on={every_on!r} must be a number: it is no event time")
+        return _Length(size, on), _Length(every, every_on)
+    if isinstance(size, Rows) or isinstance(every, Rows):
+        if isinstance(size, Rows) and on is not None:
+            raise QueryError(
+                f"on={on!r} with size={size!r}, every={every!r}: rows are counted per key, they need no column"
+            )
+        return _Length(size, on), _Length(every, None)
+    return _Length(size, on), _Length(every, on if is_number(every) else None)
+
+
+def _bind_back(domain: TimeDomain, length: _Length, ticks: Bound, *, at_end: bool, unchanged: bool = False) -> LookBack:
+    """The last `length` at each tick."""
+    if not isinstance(ticks, ContextFree):
+        raise QueryError(f"every: {ticks!r} has no regular steps")
+    if ticks.measure == SINCE:
+        raise QueryError('offset="first row" is for windows whose size is on event time as well')
+    if at_end and ticks.measure != ROWS:
+        raise QueryError(f"partial=True is for slides in rows: on {ticks.measure} every window has an end")
+    measure, size = length.measure(), length.value
+    if measure == ROWS:
+        size = size.count
+    elif measure == TIME:
+        size = domain.ticks(size, argument="size")
+    elif not is_number(size):
+        raise QueryError(f"size={size!r} on the column {length.on!r} must be a number: it is no event time")
+    columns = tuple(dict.fromkeys((*columns_of(ticks.measure), *columns_of(measure))))
+    return LookBack(
+        ticks.measure, back=measure, size=size, ticks=ticks, at_end=at_end, unchanged=unchanged, columns=columns
+    )
+
+
 def bind_sliding(domain: TimeDomain, spec: Sliding) -> Bound:
     """Decide which measures size and slide are on, and where windows of one measure lie."""
-    size, every = lengths(spec.size, spec.every, spec.on, spec.every_on)
+    size, every = _lengths(spec.size, spec.every, spec.on, spec.every_on)
     at_end = spec.align == "end"
     mixed = size.measure() != every.measure()
     if spec.unchanged and (not mixed or every.measure() == ROWS):
@@ -143,7 +209,7 @@ def bind_sliding(domain: TimeDomain, spec: Sliding) -> Bound:
         )
     if mixed or (at_end and size.measure() == ROWS):
         ticks = bind_periodic(domain, size=every.value, every=every.value, on=every.on, offset=spec.offset, tz=spec.tz)
-        return bind_back(domain, size, ticks, at_end=spec.partial, unchanged=spec.unchanged)
+        return _bind_back(domain, size, ticks, at_end=spec.partial, unchanged=spec.unchanged)
     bound = bind_periodic(domain, size=spec.size, every=spec.every, on=size.on, offset=spec.offset, tz=spec.tz)
     if not at_end:
         return bound

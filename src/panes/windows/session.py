@@ -20,6 +20,7 @@ from panes.windows.base import (
     KeyRuns,
     Measure,
     Scanned,
+    Sessions,
     Window,
 )
 from panes.windows.scanning import (
@@ -40,16 +41,11 @@ _LAST = NEVER - 1
 
 
 @dataclass(frozen=True)
-class SessionScan(Discretizer):
-    """Sessions on event time: a row joins up to the deadline, the largest time + gap of the rows so far.
-
-    Just one of `gap` (ticks) and `gap_column` (ticks, from the row) is set. A session is [first, deadline),
-    due once event time has passed the deadline.
-    """
+class SessionScan(Sessions):
+    """Sessions on event time, found in rows that come in order."""
 
     gap: Any = field(default=None, kw_only=True)
     gap_column: str | None = field(default=None, kw_only=True)
-    context = ContextClass.SESSION
 
     @property
     def state(self) -> Mapping[str, Any]:  # type: ignore[override]

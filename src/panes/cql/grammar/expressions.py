@@ -10,11 +10,11 @@ from sqlglot.tokens import TokenType
 
 from panes.cql.dialect import BITWISE, SYNTAX
 from panes.cql.errors import CqlError, span_of
-from panes.cql.grammar.words import Stop, Words
+from panes.cql.grammar.words import Stop, WordReader
+from panes.cql.lengths import unit_of
 from panes.cql.lexing import MAX_NESTING, NESTING_RULE, TOO_DEEP
-from panes.cql.units import unit_of
-from panes.plan.arity import ARITY, arity_problem
 from panes.plan.dialect import PanesSQL
+from panes.plan.functions import ARITY, arity_problem
 
 _OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
 _CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
@@ -46,14 +46,14 @@ _NOT_ALLOWED: dict[type[exp.Expr], str] = {
     exp.Kwarg: "a named argument",
     exp.National: "N'...'",
     exp.In: "IN without a list of values",
-    exp.Interval: "an interval that is no number and unit",
+    exp.Interval: "an interval that is not a number and a unit",
     exp.DataType: "a size of a type that has none",
     exp.Dot: "a field of what has none",
     exp.DataTypeParam: "this parameter of a type",
 }
 
 
-class Expressions(Words):
+class ExpressionReader(WordReader):
     #: signs between the parts of a name, and before a type
     COLUMN_OPERATORS: ClassVar[dict[TokenType, Any]] = {
         TokenType.DOT: None,
@@ -93,7 +93,7 @@ class Expressions(Words):
             if not _is_known(node):
                 self._refuse(node, first)
             if type(node) is exp.Literal and not node.is_string and node.this.count(".") > 1:
-                self.fail(f"{node.this.removeprefix('0')} is no number", token=first)  # sqlglot reads .5.5 as one
+                self.fail(f"{node.this.removeprefix('0')} is not a number", token=first)  # sqlglot reads .5.5 as one
             if depth > MAX_DEPTH:
                 self.fail(f"an expression may be {MAX_DEPTH} operators deep", token=first)
             if isinstance(node, exp.Trim) and node.text("position") == "BOTH" and not node.expression:
@@ -109,8 +109,6 @@ class Expressions(Words):
         what = _NOT_ALLOWED.get(type(node), "this kind of expression")
         span = span_of(node, self._whole) or self.span(first)
         raise Stop(CqlError(f"{what} can't be used here", text=self._whole, span=span))
-
-    # --- overrides of sqlglot's parser --------------------------------------------------------------------
 
     def _parse_disjunction(self) -> Any:
         # most expressions are a name or a value: not to look for every operator there is takes half the time

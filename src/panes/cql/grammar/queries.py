@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
-from panes.cql.desugar import desugar
 from panes.cql.errors import CqlError
-from panes.cql.grammar.functions import TableFunctions
+from panes.cql.grammar.functions import FunctionReader, desugar
 from panes.cql.grammar.words import Stop
+from panes.cql.stream_clauses import STREAM_CLAUSES
 from panes.cql.tree import (
     EmitEarly,
-    Entry,
     Join,
     JoinKind,
     Merge,
@@ -22,14 +22,13 @@ from panes.cql.tree import (
     OrderItem,
     Reference,
     Select,
+    SelectItem,
     StreamRef,
     SubqueryRef,
 )
 
 #: Words that may follow a stream and are no alias of it.
-_NOT_ALIAS = frozenset(
-    "EMIT EVALUATE WATERMARK LATENESS IDLE TIMEOUT GROUP ORDER UNION INTERSECT EXCEPT WINDOW".split()
-)
+_NOT_ALIAS = frozenset({*STREAM_CLAUSES, *"EMIT EVALUATE GROUP ORDER UNION INTERSECT EXCEPT WINDOW".split()})
 _MODELS: dict[str, Model] = {"TUPLE": "tuple", "TIME": "time", "BATCH": "batch"}
 _JOINS: dict[tuple[str, ...], JoinKind] = {
     ("CROSS", "JOIN"): "cross",
@@ -43,25 +42,15 @@ _JOINS: dict[tuple[str, ...], JoinKind] = {
     ("FULL", "JOIN"): "full",
 }
 _JOIN_WORDS = frozenset(words[0] for words in _JOINS)
-#: The clauses behind FROM, in order: the field they fill.
-_CLAUSES = {
-    "WHERE": "where",
-    "GROUP BY": "group_by",
-    "HAVING": "having",
-    "ORDER BY": "order_by",
-    "LIMIT": "limit",
-    "EVALUATE": "model",
-    "EMIT": "early",
-}
 
 
-class Queries(TableFunctions):
+class QueryReader(FunctionReader):
     #: the clauses that could come where a statement has ended
     could_follow: tuple[str, ...] = ()
 
     def query(self) -> Select | Merge:
         """A SELECT or MERGE; parentheses around it mean nothing."""
-        if self._curr.token_type == TokenType.L_PAREN:
+        if self.at_sign(TokenType.L_PAREN):
             return self.in_parentheses(self.query)
         if self.at("SELECT"):
             return self.select()
@@ -99,20 +88,18 @@ class Queries(TableFunctions):
                 raise Stop(CqlError("PARTITION BY needs GROUP BY", text=self._whole, span=name.span, hints=[hint]))
         self.session_keys = ()
 
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[SelectItem, ...]:
         return self.listing(self._entry)
 
-    def _entry(self) -> Entry:
+    def _entry(self) -> SelectItem:
         tree = self.expression_here("a column, an expression or *")
         alias = self.name("a name for the result") if self.take("AS") else None
-        return Entry(tree, alias)
+        return SelectItem(tree, alias)
 
     def _fail_behind_entry(self) -> None:
         if self.at_name() and self._next.token_type in (TokenType.FROM, TokenType.COMMA):
             self.fail(f"expected FROM, found {self.found()}", f"to name a result, write AS {self._curr.text}")
         self.fail_expecting("FROM", "','")
-
-    # --- FROM ---------------------------------------------------------------------------------------------
 
     def _references(self) -> Reference:
         left = self._reference()
@@ -136,7 +123,7 @@ class Queries(TableFunctions):
             if self.take("ON"):
                 on = self.condition()
             elif self.take("USING"):
-                wrapped = self._curr.token_type == TokenType.L_PAREN
+                wrapped = self.at_sign(TokenType.L_PAREN)
                 using = self.in_parentheses(self.names) if wrapped else (self.name("a column"),)
             else:
                 self.fail_expecting("ON", "USING")
@@ -146,7 +133,7 @@ class Queries(TableFunctions):
         """A stream or a query in parentheses, its windows and its alias."""
         self._bare_alias = None
         first = self._curr
-        if self._curr.token_type == TokenType.L_PAREN:
+        if self.at_sign(TokenType.L_PAREN):
             query = self.in_parentheses(self.select)
             windows = self.windows()
             alias = self.alias()
@@ -166,41 +153,25 @@ class Queries(TableFunctions):
         self._bare_alias = self._curr
         return self.name()
 
-    # --- clauses ------------------------------------------------------------------------------------------
-
     def _clauses(self) -> dict[str, Any]:
-        """WHERE, GROUP BY and so on, in their order, each at most once."""
+        """WHERE, GROUP BY and so on, in their order, each at most once; by the fields that they fill."""
         found: dict[str, Any] = {}
-        words = list(_CLAUSES)
-        while True:
-            word = self.word
-            if word not in _CLAUSES:
-                self.could_follow = tuple(w for w in words if words.index(w) >= self._next_clause(found))
-                return found
+        words = list(CLAUSES)
+        while (word := self.word) in CLAUSES:
             self._bare_alias = None
-            field = _CLAUSES[word]
+            field, read = CLAUSES[word]
             if field in found:
                 self.fail(f"{word} is there already")
-            later = [w for w in words[words.index(word) :] if _CLAUSES[w] in found]
+            later = [w for w in words[words.index(word) :] if CLAUSES[w][0] in found]
             if later:
                 self.fail(f"{word} must stand before {later[0]}")
             self.take(word)
-            found[field] = self._clause(field)
+            found[field] = read(self)
+        last = max((i + 1 for i, word in enumerate(words) if CLAUSES[word][0] in found), default=0)
+        self.could_follow = tuple(words[last:])
+        return found
 
-    def _next_clause(self, found: dict[str, Any]) -> int:
-        return max((i + 1 for i, field in enumerate(_CLAUSES.values()) if field in found), default=0)
-
-    def _clause(self, field: str) -> Any:
-        if field in ("where", "having"):
-            return self.condition()
-        if field == "group_by":
-            return self.listing(self.expression_here)
-        if field == "order_by":
-            return self.listing(self._order_item)
-        if field == "limit":
-            return self.integer("a number of rows")
-        if field == "early":
-            return self._early()
+    def _model(self) -> Model:
         model = next((model for word, model in _MODELS.items() if self.take(word)), None)
         if model is None:
             self.fail_expecting(*_MODELS)
@@ -230,3 +201,15 @@ class Queries(TableFunctions):
             if not nulls_first:
                 self.expect("LAST")
         return OrderItem(tree, descending, nulls_first)
+
+
+#: The clauses behind FROM, in order: the field that each fills, and how it is read.
+CLAUSES: Mapping[str, tuple[str, Callable[[QueryReader], Any]]] = {
+    "WHERE": ("where", QueryReader.condition),
+    "GROUP BY": ("group_by", lambda reader: reader.listing(reader.expression_here)),
+    "HAVING": ("having", QueryReader.condition),
+    "ORDER BY": ("order_by", lambda reader: reader.listing(reader._order_item)),
+    "LIMIT": ("limit", lambda reader: reader.integer("a number of rows")),
+    "EVALUATE": ("model", QueryReader._model),
+    "EMIT": ("early", QueryReader._early),
+}

@@ -1,4 +1,7 @@
-"""The smallest things of the grammar: keywords, names, numbers, lengths, and errors that say what was expected."""
+"""The smallest things of the grammar: keywords, names, numbers, lengths, and errors that say what was expected.
+
+Words of other SQLs that CQL has not are answered by what to write instead.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,9 @@ from sqlglot.errors import ErrorLevel, ParseError
 from sqlglot.tokens import Token, TokenType
 
 from panes.cql.dialect import RESERVED, Cql
-from panes.cql.errors import CqlError, Lines, nearest
-from panes.cql.habits import WORDS
-from panes.cql.tree import Duration, Name, Span
-from panes.cql.units import UNITS, length_of, number_of, unit_of
+from panes.cql.errors import CqlError, SpanMaker, nearest
+from panes.cql.lengths import UNITS, length_of, number_of, unit_of
+from panes.cql.tree import Name, Quantity, Span
 
 T = TypeVar("T")
 _Parser: Any = Cql.Parser
@@ -20,6 +22,49 @@ _DIALECT: Any = Cql()
 _QUOTED = frozenset({TokenType.STRING, TokenType.NUMBER, TokenType.IDENTIFIER})
 #: Tokens that are no keyword, whatever they read.
 _NO_WORD = _QUOTED | {TokenType.SENTINEL}
+
+# What people bring along from other SQLs, and what to write here instead.
+_SLIDING = "[SIZE 10 min EVERY 1 min ON ts]"
+_MERGE = (
+    "rows of several streams are put together by MERGE a, b; a query becomes a stream by CREATE STREAM a AS SELECT ..."
+)
+_SLIDE = "the slide is called EVERY: [SIZE 10 min EVERY 1 min ON ts]"
+_STREAM = "write CREATE STREAM name (column Type, ...) SOURCE ..., or CREATE STREAM name AS SELECT ..."
+_OVER = (
+    "the window in brackets behind the stream takes its place: SELECT k, sum(v) FROM t [SIZE 10 EVERY 1] GROUP BY k; "
+    "lag(v) is first(v) in [SIZE 2 EVERY 1]"
+)
+
+#: Words where a statement can't go on: what to write instead.
+_HABITS = {
+    "OVER": _OVER,
+    "UNION": _MERGE,
+    "INTERSECT": "rows that two streams share are found by a join of the same windows: a [SIZE ...] JOIN b [SIZE ...]",
+    "EXCEPT": "rows without a partner are those of a LEFT JOIN with null on the other side",
+    "TABLE": _STREAM,
+    "VIEW": _STREAM,
+    "SLIDE": _SLIDE,
+    "HOP": f"write {_SLIDING}; as in Flink: FROM HOP(TABLE t, DESCRIPTOR(ts), slide, size)",
+    "ADVANCE": _SLIDE,
+    "TUMBLE": "write [SIZE 10 min ON ts]; as in Flink: FROM TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' MINUTES)",
+    "TUMBLING": "write [SIZE 10 min ON ts]",
+    "SLIDING": f"write {_SLIDING}",
+    "HOPPING": f"write {_SLIDING}",
+    "RANGE": f"a length of time is written {_SLIDING}",
+    "ROWS": "a number of rows is written [SIZE 100], or [SIZE 100 EVERY 10]",
+}
+
+#: Words at the start of a statement: what to write instead.
+STATEMENTS = {"WITH": "name the query first: CREATE STREAM a AS SELECT ...; then SELECT ... FROM a"}
+#: Words behind CREATE: what to write instead.
+CREATED = {
+    "OR": "nothing is replaced in place: write DROP STREAM name; then CREATE STREAM name ...",
+    **dict.fromkeys(("TEMP", "TEMPORARY", "EXTERNAL", "MATERIALIZED", "GLOBAL"), _STREAM),
+}
+#: Words behind DROP: what to write instead.
+DROPPED = dict.fromkeys(
+    ("TABLE", "VIEW", "TEMP", "TEMPORARY", "EXTERNAL", "MATERIALIZED"), "write DROP STREAM name, or DROP SCHEMA name"
+)
 
 
 class Stop(ParseError):
@@ -30,13 +75,13 @@ class Stop(ParseError):
         self.error = error
 
 
-class Words(_Parser):
+class WordReader(_Parser):
     """A cursor over the tokens of one statement.
 
     `_curr`, `_next`, `_advance`, `_match` and the like are sqlglot's.
     """
 
-    def __init__(self, text: str, lines: Lines) -> None:
+    def __init__(self, text: str, lines: SpanMaker) -> None:
         super().__init__(error_level=ErrorLevel.IMMEDIATE, dialect=_DIALECT)
         self._whole = text
         self.lines = lines
@@ -55,8 +100,6 @@ class Words(_Parser):
         self._tokens_size = len(tokens)
         self._index = -1
         self._advance()
-
-    # --- places and errors --------------------------------------------------------------------------------
 
     def span(self, first: Token, last: Token | None = None) -> Span:
         """From one token to another, or to the last one that was read."""
@@ -83,7 +126,7 @@ class Words(_Parser):
 
         `habits`: what to write instead of words that others have in this place.
         """
-        habit = (habits or {}).get(self.word) or WORDS.get(self.word)
+        habit = (habits or {}).get(self.word) or _HABITS.get(self.word)
         if habit:
             self.fail(f"expected {listed(expected)}, found {self.found()}", habit)
         words = [e for e in expected if e.isupper()]
@@ -105,8 +148,6 @@ class Words(_Parser):
         if "Unexpected token" in message:
             self.fail(f"{self.found()} is not expected here")
         self.fail(message.rstrip("."), token=token or None)
-
-    # --- words --------------------------------------------------------------------------------------------
 
     @property
     def word(self) -> str:
@@ -132,6 +173,9 @@ class Words(_Parser):
         if not self.take(*words):
             self.fail_expecting(" ".join(words))
 
+    def at_sign(self, kind: TokenType) -> bool:
+        return bool(self._curr.token_type == kind)
+
     def take_sign(self, kind: TokenType) -> bool:
         return bool(self._match(kind))
 
@@ -151,8 +195,6 @@ class Words(_Parser):
         inner = read()
         self.expect_sign(TokenType.R_PAREN, ")")
         return inner
-
-    # --- names, text, numbers -----------------------------------------------------------------------------
 
     def at_name(self) -> bool:
         token = self._curr
@@ -200,7 +242,7 @@ class Words(_Parser):
         self._advance()
         value = number_of(digits)
         if value is None:
-            self.fail(f"{_shortened(digits)} is too large, or no number", token=first)
+            self.fail(f"{_shortened(digits)} is too large, or not a number", token=first)
         return value
 
     def at_number(self) -> bool:
@@ -208,7 +250,7 @@ class Words(_Parser):
             self._curr.token_type == TokenType.DOT and self._next.token_type == TokenType.NUMBER
         )
 
-    def duration(self, what: str = "a length such as 10 or 5 min") -> Duration:
+    def duration(self, what: str = "a length such as 10 or 5 min") -> Quantity:
         """`100`, `5 min`, `INTERVAL '10' MINUTES`, `'10 minutes'`: the unit in one spelling."""
         if self.take("INTERVAL"):
             return self._interval(what)
@@ -218,9 +260,9 @@ class Words(_Parser):
         unit = unit_of(self._curr.text) if self._curr.token_type == TokenType.VAR else None
         if unit:
             self._advance()
-        return Duration(number, unit)
+        return Quantity(number, unit)
 
-    def _interval(self, what: str) -> Duration:
+    def _interval(self, what: str) -> Quantity:
         if self._curr.token_type == TokenType.STRING:
             if unit_of(self._next.text) and self._next.token_type == TokenType.VAR:
                 token = self._curr
@@ -228,14 +270,14 @@ class Words(_Parser):
                 value = number_of(token.text.strip())
                 if value is None:
                     self.fail(f"expected a number in quotes, found '{_shortened(token.text)}'", token=token)
-                return Duration(value, unit_of(self._prev.text))
+                return Quantity(value, unit_of(self._prev.text))
             return self._spelled(what)
         length = self.duration(what)
         if length.unit is None:
             self.fail_expecting("a unit of time")
         return length
 
-    def _spelled(self, what: str) -> Duration:
+    def _spelled(self, what: str) -> Quantity:
         """`'10 minutes'` in quotes, as Spark writes lengths."""
         token = self._curr
         self._advance()
@@ -248,11 +290,11 @@ class Words(_Parser):
             )
         return length
 
-    def signed_duration(self) -> Duration:
+    def signed_duration(self) -> Quantity:
         """A length that may lie before its origin: `-1 hour`"""
         negative = self._match(TokenType.DASH)
         length = self.duration()
-        return Duration(-length.number, length.unit) if negative else length
+        return Quantity(-length.number, length.unit) if negative else length
 
 
 def listed(expected: tuple[str, ...]) -> str:

@@ -1,7 +1,7 @@
 """The window library: containers with policies, on which operators are written.
 
-`TumblingWindow` and `SlidingWindow` take tuples and keys and tell handlers what happens (events.py); policies are
-small values (specs.py); what happens in which order is a table (order.py).
+`TumblingWindow` and `SlidingWindow` take tuples and keys and tell handlers what happens; policies are
+small values (specs.py); what happens in which order is a table (events.py).
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from panes.policies.library.specs import (
     time,
     tuple_count,
 )
-from panes.policies.library.summarizer import Summarizer
-from panes.policies.library.tumbling import TumblingWindow
+from panes.policies.library.tumbling import Summarizer, TumblingWindow
 from panes.policies.library.window import Window
 
 __all__ = [

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from panes.policies.library import fields as k
+from panes.policies.library import view_kernels
 from panes.policies.library.tuple_store import TupleStore, grown
 
 Array = np.ndarray
@@ -24,7 +25,7 @@ def _lines(fields: int) -> Array:
 
 @dataclass
 class Arrays:
-    """Everything that the compiled loop reads and writes (fields: fields.py)."""
+    """Everything that the loop reads and writes (fields: fields.py)."""
 
     config: Array
     tuples: TupleStore
@@ -37,6 +38,7 @@ class Arrays:
     g: Array = field(default_factory=lambda: np.zeros(k.G_FIELDS, np.int64))
     n: int = 0  # slots
     used: int = 0  # slots in use at the last look
+    worked: int = 0  # rows so far, for which loops were compiled or not
 
     def __post_init__(self) -> None:
         self.g[[k.G_FIRST, k.G_LAST, k.G_BAD]] = k.NEVER
@@ -93,17 +95,15 @@ class Arrays:
 
     def compact_tuples(self) -> None:
         """Keep only the tuples in windows, those of one subwindow together."""
-        from panes.policies.library import view_kernels
-
         held = np.flatnonzero(self.subs[: self.n, k.S_SIZE] > 0)
         order = np.empty(int(self.g[k.G_TUPLES]), np.int64)
-        view_kernels.held_rows(held, self.subs, self.rows, order)
+        view_kernels.held_rows.worth(self.worked)(held, self.subs, self.rows, order)
         self.tuples.keep(order)
         self.rows = self.rows[order]
         if len(self.evict_values):
             self.evict_values = self.evict_values[order]
         self.subs[: self.n, k.S_LAST] = k.NEVER
-        view_kernels.relink(held, self.subs, self.rows)
+        view_kernels.relink.worth(self.worked)(held, self.subs, self.rows)
 
     def many_idle(self) -> bool:
         """Whether it pays to forget slots that nothing is known of any more."""

@@ -1,8 +1,8 @@
 """The containers over whole batches: columns in, what each flush or trigger sees as ranges of rows out.
 
 `ColumnarWindow` does what `TumblingWindow` and `SlidingWindow` do, event for event (tests compare them), at the speed
-of a compiled loop, with many keys at once. It takes built-in policies only; time policies follow the time column of
-the rows, as a container does whose clock is advanced to the time of each row before it is inserted.
+of a loop over arrays (kernels.py), with many keys at once. It takes built-in policies only; time policies follow the
+time column of the rows, as a container does whose clock is advanced to the time of each row before it is inserted.
 """
 
 from __future__ import annotations
@@ -16,20 +16,19 @@ import pyarrow as pa
 from panes.aggregates.columns import column_from_arrow
 from panes.clock import FakeClock
 from panes.errors import DataError, QueryError
+from panes.policies.library import events, kernels, view_kernels
 from panes.policies.library import fields as k
-from panes.policies.library import order
 from panes.policies.library.arrays import Arrays
-from panes.policies.library.columnar_input import NO_VALUES, times_of, value_type, values_of
+from panes.policies.library.columnar_io import NO_VALUES, WATCHABLE, Firings, times_of, value_type, values_of
 from panes.policies.library.columnar_state import restore, snapshot
-from panes.policies.library.firings import WATCHABLE, Firings
 from panes.policies.library.sliding import SlidingWindow
-from panes.policies.library.specs import Count, Delta, PartitionAge, PartitionPolicy, Policy, Select, Time
+from panes.policies.library.specs import Count, Delta, PartitionAge, PartitionPolicy, Policy, Select, Time, text
 from panes.policies.library.tumbling import TumblingWindow
 from panes.policies.library.tuple_store import TupleStore
 from panes.slicing.keys import KeyDirectory
 
 Array = np.ndarray
-_STEPS = (order.FLUSH, order.EVICT, order.INSERT, order.TRIGGER)  # as fields.py numbers them
+_STEPS = (events.FLUSH, events.EVICT, events.INSERT, events.TRIGGER)  # as fields.py numbers them
 _KINDS = ("count", "delta", "time", "punct")
 _LIMITS = (None, "partition_count", "tuple_count", "partition_age")
 _SELECTS = ("lru", "lfu", "oldest")
@@ -86,7 +85,7 @@ class ColumnarWindow:
         if unknown:
             raise QueryError(f"watch={unknown[0]!r} is unknown: use {', '.join(WATCHABLE)}")
         self._watch = sum(1 << WATCHABLE.index(name) for name in watch)
-        steps = order.TUMBLING[evict.kind] if trigger is None else order.SLIDING[evict.kind, trigger.kind]
+        steps = events.TUMBLING_STEPS[evict.kind] if trigger is None else events.SLIDING_STEPS[evict.kind, trigger.kind]
         self._steps = np.array([_STEPS.index(step) for step in steps], np.int64)
         self._deltas = (_threshold(evict), _threshold(trigger))
         self._keys = KeyDirectory([schema.field(name).type for name in self.key]) if self.key else None
@@ -107,8 +106,6 @@ class ColumnarWindow:
 
     def push(self, batch: pa.Table | pa.RecordBatch) -> Firings:
         """Rows arrive, in their order; a batch that is refused changes nothing."""
-        from panes.policies.library import kernels
-
         n = batch.num_rows
         columns = {name: column_from_arrow(batch[name]) for name in self._needed}
         times = NO_VALUES if self.time is None else times_of(self.time, columns[self.time])
@@ -126,13 +123,14 @@ class ColumnarWindow:
         if isinstance(self.evict, Delta):
             arrays.evict_values[first : first + n] = values[0]
         coming = values[1].astype(arrays.trigger_type)  # a copy, since compiled code is made for writable arrays
+        arrays.worked += n
         backup = None if self._surely_rises(slots, first, coming) else arrays.copy()
-        events: list[Array] = []
+        found: list[Array] = []
         room = self._room(n)
         done = 0
         while done < n:
             arrays.g[[k.G_OUT, k.G_FIRED]] = 0
-            done = kernels.arrive(
+            done = kernels.arrive.worth(arrays.worked)(
                 done, slots, times, first, arrays.subs, arrays.rows, arrays.g, arrays.config, self._steps,
                 arrays.evict_values, self._deltas[0], coming, self._deltas[1], arrays.bases,
                 arrays.last_evict, arrays.last_trigger, arrays.due, arrays.rarest, room,
@@ -142,15 +140,13 @@ class ColumnarWindow:
                 self._arrays = backup
                 backup.tuples.drop_last(n)
                 raise self._fell(batch, int(arrays.g[k.G_BAD]))
-            events.append(room[: arrays.g[k.G_OUT]].copy())
-        return self._given(events)
+            found.append(room[: arrays.g[k.G_OUT]].copy())
+        return self._given(found)
 
     def advance(self, now: int) -> Firings:
         """The time is `now`, in microseconds: what the clock brings until then."""
-        from panes.policies.library import kernels
-
         arrays = self._arrays
-        events: list[Array] = []
+        found: list[Array] = []
         room = self._room(0)
         over = False
         if now > arrays.g[k.G_NOW]:
@@ -158,32 +154,30 @@ class ColumnarWindow:
             arrays.room(arrays.n, 0)
             while not over:
                 arrays.g[[k.G_OUT, k.G_FIRED]] = 0
-                over = kernels.advance(0, now, arrays.subs, arrays.rows, arrays.g, arrays.config, arrays.due, room)
-                events.append(room[: arrays.g[k.G_OUT]].copy())
-        return self._given(events)
+                over = kernels.advance.worth(arrays.worked)(
+                    0, now, arrays.subs, arrays.rows, arrays.g, arrays.config, arrays.due, room
+                )
+                found.append(room[: arrays.g[k.G_OUT]].copy())
+        return self._given(found)
 
     def punctuate(self) -> Firings:
         """A window punctuation of the stream: all subwindows are processed, older ones first."""
-        from panes.policies.library import kernels
-
         if self.evict.kind != "punct":
-            raise QueryError(f"punctuate(): the window is full by {self.evict!r}, not by punct()")
+            raise QueryError(f"punctuate(): the window is full by {text(self.evict)}, not by punct()")
         arrays = self._arrays
         if self._keys is None and not arrays.g[k.G_LIVE]:
             # A window that is not partitioned is there, also before its first tuple.
             arrays.room(1, 1)
-            kernels.create(0, arrays.g[k.G_NOW], arrays.subs, arrays.g, arrays.config, arrays.due, arrays.rarest)
+            kernels.create.plain(0, arrays.g[k.G_NOW], arrays.subs, arrays.g, arrays.config, arrays.due, arrays.rarest)
         alive = np.flatnonzero(arrays.subs[: arrays.n, k.S_ALIVE] == 1)
         alive = alive[np.argsort(arrays.subs[alive, k.S_CREATED], kind="stable")]
         room = np.empty((len(alive), k.E_FIELDS), np.int64)
         arrays.g[[k.G_OUT, k.G_FIRED]] = 0
-        kernels.punctuate(alive, 0, arrays.subs, arrays.g, arrays.config, room)
+        kernels.punctuate.worth(arrays.worked)(alive, 0, arrays.subs, arrays.g, arrays.config, room)
         return self._given([room[: arrays.g[k.G_OUT]]])
 
     def held(self) -> Firings:
         """All subwindows, older ones first, as if each had been flushed now; nothing changes."""
-        from panes.policies.library import view_kernels
-
         arrays = self._arrays
         subs = arrays.subs[: arrays.n]
         alive = np.flatnonzero(subs[:, k.S_ALIVE] == 1)
@@ -191,7 +185,7 @@ class ColumnarWindow:
         sizes = subs[alive, k.S_SIZE]
         stops = np.cumsum(sizes)
         rows = np.empty(int(sizes.sum()), np.int64)
-        view_kernels.held_rows(alive, arrays.subs, arrays.rows, rows)
+        view_kernels.held_rows.worth(arrays.worked)(alive, arrays.subs, arrays.rows, rows)
         none = np.zeros(len(alive), np.int64)
         keys = () if self._keys is None else tuple(self._keys.key_columns(alive))
         full = subs[alive, k.S_FULL] == 1
@@ -253,19 +247,19 @@ class ColumnarWindow:
 
     def _surely_rises(self, slots: Array, first: int, coming: Array) -> bool:
         """Whether no attribute of a delta falls, even if partitions are not evicted in between."""
-        from panes.policies.library import view_kernels
-
         arrays = self._arrays
         for policy, values, at, last in (
             (self.evict, arrays.evict_values, first, arrays.last_evict),
             (self.trigger, coming, 0, arrays.last_trigger),
         ):
-            if isinstance(policy, Delta) and not view_kernels.never_falls(slots, values, at, arrays.subs, last):
+            if isinstance(policy, Delta) and not view_kernels.never_falls.worth(arrays.worked)(
+                slots, values, at, arrays.subs, last
+            ):
                 return False
         return True
 
     def _fell(self, batch: pa.Table | pa.RecordBatch, row: int) -> DataError:
-        policies = " or ".join(repr(p) for p in (self.evict, self.trigger) if isinstance(p, Delta))
+        policies = " or ".join(text(p) for p in (self.evict, self.trigger) if isinstance(p, Delta))
         return DataError(
             f"{policies}: the attribute falls in row {row} of the batch, {batch.slice(row, 1).to_pylist()[0]!r}; "
             "a delta policy needs an attribute that never decreases"
@@ -278,19 +272,17 @@ class ColumnarWindow:
         return np.empty((_ROOM + 2 + watched * others, k.E_FIELDS), np.int64)
 
     def _given(self, parts: list[Array]) -> Firings:
-        from panes.policies.library import view_kernels
-
         arrays = self._arrays
-        events = np.concatenate(parts) if parts else np.empty((0, k.E_FIELDS), np.int64)
-        n = len(events)
+        happened = np.concatenate(parts) if parts else np.empty((0, k.E_FIELDS), np.int64)
+        n = len(happened)
         starts, stops, slots = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
-        seen, total = view_kernels.locate(events, arrays.subs, starts, stops, slots)
+        seen, total = view_kernels.locate.worth(arrays.worked)(happened, arrays.subs, starts, stops, slots)
         rows = np.empty(total, np.int64)
-        view_kernels.view(slots[:seen], arrays.subs, arrays.rows, rows)
-        keys = () if self._keys is None else tuple(self._keys.key_columns(events[:, k.E_SLOT]))
+        view_kernels.view.worth(arrays.worked)(slots[:seen], arrays.subs, arrays.rows, rows)
+        keys = () if self._keys is None else tuple(self._keys.key_columns(happened[:, k.E_SLOT]))
         found = Firings(
-            events[:, k.E_KIND], events[:, k.E_ROW], events[:, k.E_AT], events[:, k.E_FULL] == 1, keys, starts, stops,
-            arrays.tuples.take(rows),
+            happened[:, k.E_KIND], happened[:, k.E_ROW], happened[:, k.E_AT], happened[:, k.E_FULL] == 1, keys, starts,
+            stops, arrays.tuples.take(rows),
         )  # fmt: skip
         self._tidy()
         return found
@@ -313,8 +305,8 @@ class ColumnarWindow:
 
 
 def _size(policy: Policy | None) -> int:
-    return policy.n if isinstance(policy, Count) else policy.us if isinstance(policy, Time) else 0
+    return policy.size if isinstance(policy, Count) else policy.us if isinstance(policy, Time) else 0
 
 
 def _threshold(policy: Policy | None) -> float:
-    return float(policy.delta) if isinstance(policy, Delta) else 0.0
+    return float(policy.threshold) if isinstance(policy, Delta) else 0.0

@@ -11,7 +11,9 @@ import pyarrow as pa
 from panes.aggregates.columns import column_from_arrow
 from panes.errors import QueryError, SnapshotMismatch
 from panes.policies.library import fields as k
+from panes.policies.library import view_kernels
 from panes.policies.library.arrays import Arrays
+from panes.policies.library.specs import text
 from panes.policies.library.tuple_store import to_table
 from panes.slicing.keys import KeyDirectory
 from panes.state.checked import MANY, columns_of, demand, fact, numbers, read_table, reading, whole, within
@@ -64,8 +66,6 @@ def restore(window: ColumnarWindow, blob: bytes) -> None:
 def _load(
     arrays: Arrays, window: ColumnarWindow, facts: Mapping[str, Any], tables: Mapping[str, pa.Table], slots: int
 ) -> None:
-    from panes.policies.library import view_kernels
-
     subs, tuples, notes = (read_table(tables, name) for name in ("subs", "tuples", "notes"))
     n, held = subs.num_rows, notes.num_rows
     demand(n <= slots if window._keys is None else n == slots, "there are more subwindows than keys, or fewer")
@@ -88,12 +88,13 @@ def _load(
     for name, field in _COUNTS.items():
         arrays.g[field] = whole(counts, name)
     _check(arrays, n, held)
-    view_kernels.relink(np.flatnonzero(arrays.subs[:n, k.S_SIZE] > 0), arrays.subs, arrays.rows)
+    arrays.worked = n + held
+    view_kernels.relink.worth(arrays.worked)(np.flatnonzero(arrays.subs[:n, k.S_SIZE] > 0), arrays.subs, arrays.rows)
     arrays.make_queues()
 
 
 def _check(arrays: Arrays, n: int, held: int) -> None:
-    """Compiled loops follow what they are given: tuples lie slot after slot, and all counts fit."""
+    """Loops follow what they are given: tuples lie slot after slot, and all counts fit."""
     subs, g = arrays.subs[:n], arrays.g
     alive, size = subs[:, k.S_ALIVE], subs[:, k.S_SIZE]
     within(alive, "whether a subwindow is there", low=0, high=1)
@@ -113,7 +114,7 @@ def _check(arrays: Arrays, n: int, held: int) -> None:
 
 def identity(window: ColumnarWindow) -> dict[str, Any]:
     """What makes a window this window."""
-    policies = {name: repr(getattr(window, name)) for name in ("evict", "trigger", "partition_evict")}
+    policies = {name: text(getattr(window, name)) for name in ("evict", "trigger", "partition_evict")}
     schema = {name: str(window.schema.field(name).type) for name in (*window.key, *window._needed)}
     options = {
         "select": window.select,

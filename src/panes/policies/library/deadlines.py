@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from panes.clock import Clock, Timer
-from panes.policies.library.subwindow import Subwindow
+from panes.policies.library.partitions import Subwindow
 
 #: What is due, in the order in which it happens at one moment.
 EVICT, TRIGGER, FORGET = 0, 1, 2

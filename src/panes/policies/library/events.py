@@ -1,4 +1,7 @@
-"""The events of a window and who listens to them. Events that nobody listens to cost nothing.
+"""What happens to a window, in which order, and who listens. Events that nobody listens to cost nothing.
+
+The steps of an arrival are SPEC tables I and II, as data: the containers look theirs up here, and no code branches on
+pairs of policies. What a table leaves out happens on its own: by the clock, or when a punctuation comes.
 
 | event | windows | handler's arguments |
 |---|---|---|
@@ -16,6 +19,30 @@ from collections.abc import Callable
 from typing import Any
 
 from panes.errors import QueryError
+
+#: Steps of an arrival. "flush" processes and empties a tumbling window if its policy says so.
+FLUSH, EVICT, INSERT, TRIGGER = "flush", "evict", "insert", "trigger"
+
+#: Table I: eviction of a tumbling window -> steps when a tuple arrives.
+TUMBLING_STEPS: dict[str, tuple[str, ...]] = {
+    "count": (INSERT, FLUSH),
+    "delta": (FLUSH, INSERT),
+    "time": (INSERT,),  # flushes by the clock
+    "punct": (INSERT,),  # flushes by punctuations
+}
+
+#: Table II: (eviction, trigger) of a sliding window -> steps when a tuple arrives.
+SLIDING_STEPS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("count", "count"): (EVICT, INSERT, TRIGGER),
+    ("count", "delta"): (TRIGGER, EVICT, INSERT),
+    ("count", "time"): (EVICT, INSERT),
+    ("delta", "count"): (EVICT, INSERT, TRIGGER),
+    ("delta", "delta"): (TRIGGER, EVICT, INSERT),
+    ("delta", "time"): (EVICT, INSERT),
+    ("time", "count"): (INSERT, TRIGGER),
+    ("time", "delta"): (TRIGGER, INSERT),
+    ("time", "time"): (INSERT,),
+}
 
 Handler = Callable[..., Any]
 

@@ -1,22 +1,78 @@
-"""The containers as one compiled loop over the rows of a batch, all keys at once.
+"""The containers as one loop over the rows of a batch, all keys at once: plain for few rows, compiled for many.
 
-A transliteration of tumbling.py, sliding.py, deadlines.py and partitions.py: the same steps from the same tables, over
-arrays instead of objects. A subwindow is a line of `subs` (fields S_*), a tuple is a line of `rows` (fields R_*),
-linked to the next one of its key. Numba is imported with this module, so it is imported only when batches are pushed.
+The steps of tumbling.py, sliding.py, deadlines.py and partitions.py from the same tables, over arrays instead of
+objects; the rules are those that containers ask, too. A subwindow is a line of `subs` (fields S_*), a tuple is a line
+of `rows` (fields R_*), linked to the next one of its key. Queues are binary heaps: lines of four numbers, ordered by
+the first three.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from panes.policies.library import fields as k
-from panes.policies.library.heap import heap_drop, heap_push
+from panes.policies.loop import one_source
 
 Array = np.ndarray
 
 
-@njit(cache=True)
+def is_beyond(value: float, first: float, limit: float) -> bool:
+    """Whether a value, or a moment, is further from the first one than a window reaches."""
+    return value - first > limit
+
+
+def leaves_by_count(size: int, most: int) -> bool:
+    """Whether the oldest of so many tuples leaves for one more."""
+    return size >= most and size > 0
+
+
+def counted(counter: int, every: int) -> int:
+    """Tuples since the last that triggered, one more of them come; 0: it triggers."""
+    return counter + 1 if counter + 1 < every else 0
+
+
+def _less(heap: Array, a: int, b: int) -> bool:
+    for i in range(3):
+        if heap[a, i] != heap[b, i]:
+            return bool(heap[a, i] < heap[b, i])
+    return False
+
+
+def _swap(heap: Array, a: int, b: int) -> None:
+    for i in range(4):
+        heap[a, i], heap[b, i] = heap[b, i], heap[a, i]
+
+
+def heap_push(heap: Array, n: int, a: int, b: int, c: int, d: int) -> int:
+    """Put (a, b, c, d) into a heap of n entries ordered by the first three; returns its new size."""
+    heap[n, 0], heap[n, 1], heap[n, 2], heap[n, 3] = a, b, c, d
+    at = n
+    while at > 0:
+        parent = (at - 1) // 2
+        if not _less(heap, at, parent):
+            break
+        _swap(heap, at, parent)
+        at = parent
+    return n + 1
+
+
+def heap_drop(heap: Array, n: int) -> int:
+    """Remove the first entry; returns the new size."""
+    n -= 1
+    _swap(heap, 0, n)
+    at = 0
+    while True:
+        child = 2 * at + 1
+        if child >= n:
+            return n
+        if child + 1 < n and _less(heap, child + 1, child):
+            child += 1
+        if not _less(heap, child, at):
+            return n
+        _swap(heap, at, child)
+        at = child
+
+
 def _tell(kind: int, slot: int, row: int, at: int, subs: Array, g: Array, config: Array, events: Array) -> None:
     """Write an event down, and see to it that its tuples can be found when the push is over."""
     if not (config[k.C_WATCH] >> kind) & 1:
@@ -36,7 +92,6 @@ def _tell(kind: int, slot: int, row: int, at: int, subs: Array, g: Array, config
         subs[slot, k.S_VIEW_TO] = end
 
 
-@njit(cache=True)
 def _unlink(slot: int, subs: Array, g: Array) -> None:
     before, after = subs[slot, k.S_BEFORE], subs[slot, k.S_AFTER]
     if before == k.NEVER:
@@ -49,7 +104,6 @@ def _unlink(slot: int, subs: Array, g: Array) -> None:
         subs[after, k.S_BEFORE] = before
 
 
-@njit(cache=True)
 def _link_last(slot: int, subs: Array, g: Array) -> None:
     last = g[k.G_LAST]
     subs[slot, k.S_BEFORE], subs[slot, k.S_AFTER] = last, k.NEVER
@@ -60,14 +114,12 @@ def _link_last(slot: int, subs: Array, g: Array) -> None:
     g[k.G_LAST] = slot
 
 
-@njit(cache=True)
 def _empty(slot: int, subs: Array, g: Array) -> None:
     g[k.G_TUPLES] -= subs[slot, k.S_SIZE]
     subs[slot, k.S_FIRST] += subs[slot, k.S_SIZE]
     subs[slot, k.S_SIZE] = 0
 
 
-@njit(cache=True)
 def _remove(slot: int, subs: Array, g: Array, config: Array) -> None:
     """The subwindow goes, with all that its policies remember."""
     _empty(slot, subs, g)
@@ -77,8 +129,7 @@ def _remove(slot: int, subs: Array, g: Array, config: Array) -> None:
     g[k.G_LIVE] -= 1
 
 
-@njit(cache=True)
-def create(slot: int, now: int, subs: Array, g: Array, config: Array, due: Array, rarest: Array) -> None:
+def _create(slot: int, now: int, subs: Array, g: Array, config: Array, due: Array, rarest: Array) -> None:
     g[k.G_UPDATES] += 1
     g[k.G_LIVE] += 1
     created = g[k.G_UPDATES]
@@ -102,7 +153,6 @@ def create(slot: int, now: int, subs: Array, g: Array, config: Array, due: Array
         g[k.G_DUE] = heap_push(due, g[k.G_DUE], subs[slot, k.S_TRIGGER_DUE], k.DUE_TRIGGER, created, slot)
 
 
-@njit(cache=True)
 def _flush(slot: int, row: int, at: int, subs: Array, g: Array, config: Array, events: Array) -> None:
     _tell(k.FIRED, slot, row, at, subs, g, config, events)
     if config[k.C_DISCARD]:
@@ -111,14 +161,12 @@ def _flush(slot: int, row: int, at: int, subs: Array, g: Array, config: Array, e
         _empty(slot, subs, g)
 
 
-@njit(cache=True)
 def _fill(slot: int, row: int, at: int, subs: Array, g: Array, config: Array, events: Array) -> None:
     if not subs[slot, k.S_FULL]:
         subs[slot, k.S_FULL] = 1
         _tell(k.FILLED, slot, row, at, subs, g, config, events)
 
 
-@njit(cache=True, inline="always")
 def _evict_oldest(slot: int, subs: Array, rows: Array, g: Array) -> None:
     subs[slot, k.S_HEAD] = rows[subs[slot, k.S_HEAD], k.R_NEXT]
     subs[slot, k.S_FIRST] += 1
@@ -126,7 +174,6 @@ def _evict_oldest(slot: int, subs: Array, rows: Array, g: Array) -> None:
     g[k.G_TUPLES] -= 1
 
 
-@njit(cache=True)
 def _due(row: int, subs: Array, rows: Array, g: Array, config: Array, due: Array, events: Array) -> None:
     """What the first of the moments brings."""
     at, what, created, slot = due[0, 0], due[0, 1], due[0, 2], due[0, 3]
@@ -152,7 +199,7 @@ def _due(row: int, subs: Array, rows: Array, g: Array, config: Array, due: Array
         _tell(k.FIRED, slot, row, at, subs, g, config, events)
     else:
         _fill(slot, row, at, subs, g, config, events)
-        while subs[slot, k.S_SIZE] > 0 and at - rows[subs[slot, k.S_HEAD], k.R_TIME] > config[k.C_SIZE]:
+        while subs[slot, k.S_SIZE] > 0 and is_beyond(at, rows[subs[slot, k.S_HEAD], k.R_TIME], config[k.C_SIZE]):
             _evict_oldest(slot, subs, rows, g)
         subs[slot, k.S_EVICT_DUE] = k.NO_TIME
         if subs[slot, k.S_SIZE] > 0:
@@ -160,7 +207,6 @@ def _due(row: int, subs: Array, rows: Array, g: Array, config: Array, due: Array
             g[k.G_DUE] = heap_push(due, g[k.G_DUE], subs[slot, k.S_EVICT_DUE], k.DUE_EVICT, created, slot)
 
 
-@njit(cache=True)
 def _next_to_go(current: int, subs: Array, g: Array, config: Array, rarest: Array) -> int:
     """The subwindow that is selected, or k.NEVER if there is none but the current one."""
     if config[k.C_SELECT] != k.LFU:
@@ -184,7 +230,6 @@ def _next_to_go(current: int, subs: Array, g: Array, config: Array, rarest: Arra
     return int(chosen)
 
 
-@njit(cache=True)
 def _limit_partitions(
     current: int, row: int, now: int, subs: Array, g: Array, config: Array, rarest: Array, events: Array
 ) -> None:
@@ -200,16 +245,14 @@ def _limit_partitions(
         _remove(slot, subs, g, config)
 
 
-@njit(cache=True)
 def _drop_aged(row: int, now: int, subs: Array, g: Array, config: Array, events: Array) -> None:
-    while g[k.G_FIRST] != k.NEVER and now - subs[g[k.G_FIRST], k.S_UPDATED_AT] > config[k.C_MOST]:
+    while g[k.G_FIRST] != k.NEVER and is_beyond(now, subs[g[k.G_FIRST], k.S_UPDATED_AT], config[k.C_MOST]):
         slot = g[k.G_FIRST]
         _tell(k.DROPPED, slot, row, now, subs, g, config, events)
         _remove(slot, subs, g, config)
 
 
-@njit(cache=True)
-def advance(row: int, now: int, subs: Array, rows: Array, g: Array, config: Array, due: Array, events: Array) -> bool:
+def _advance(row: int, now: int, subs: Array, rows: Array, g: Array, config: Array, due: Array, events: Array) -> bool:
     """Everything that is due until now; False if the events have no room left and it must be called again."""
     while g[k.G_DUE] > 0 and due[0, 0] <= now:
         if g[k.G_FIRED] >= config[k.C_ROOM]:
@@ -218,7 +261,6 @@ def advance(row: int, now: int, subs: Array, rows: Array, g: Array, config: Arra
     return True
 
 
-@njit(cache=True, inline="always")
 def _put_in(slot: int, row: int, now: int, subs: Array, rows: Array, g: Array, config: Array, due: Array) -> None:
     rows[row, k.R_TIME] = now
     last = subs[slot, k.S_LAST]
@@ -234,7 +276,16 @@ def _put_in(slot: int, row: int, now: int, subs: Array, rows: Array, g: Array, c
         g[k.G_DUE] = heap_push(due, g[k.G_DUE], subs[slot, k.S_EVICT_DUE], k.DUE_EVICT, subs[slot, k.S_CREATED], slot)
 
 
-@njit(cache=True)
+_INLINED = (_evict_oldest, _put_in)
+_PARTS = (
+    is_beyond, leaves_by_count, counted, _less, _swap, heap_push, heap_drop, _tell, _unlink, _link_last, _empty,
+    _remove, _create, _flush, _fill, _due, _next_to_go, _limit_partitions, _drop_aged, _advance,
+)  # fmt: skip
+create = one_source(*_PARTS)(_create)
+advance = one_source(*_PARTS, inlined=_INLINED)(_advance)
+
+
+@one_source(*_PARTS, inlined=_INLINED)
 def arrive(
     begin: int, slots: Array, times: Array, first_row: int, subs: Array, rows: Array, g: Array, config: Array,
     steps: Array, evict_values: Array, evict_delta: float, coming: Array, trigger_delta: float,
@@ -254,7 +305,7 @@ def arrive(
         if len(times):
             now = max(now, times[i])
             g[k.G_NOW] = now
-            if g[k.G_DUE] > 0 and due[0, 0] <= now and not advance(i, now, subs, rows, g, config, due, events):
+            if g[k.G_DUE] > 0 and due[0, 0] <= now and not _advance(i, now, subs, rows, g, config, due, events):
                 return i
         if g[k.G_FIRED] >= room:
             return i
@@ -264,7 +315,7 @@ def arrive(
         row = first_row + i
         sub = subs[slot]
         if not sub[k.S_ALIVE]:
-            create(slot, now, subs, g, config, due, rarest)
+            _create(slot, now, subs, g, config, due, rarest)
         elif (evict == k.DELTA and evict_values[row] < last_evict[slot]) or (
             trigger == k.DELTA and coming[i] < last_trigger[slot]
         ):
@@ -281,10 +332,11 @@ def arrive(
         if by_recency and g[k.G_LAST] != slot:
             _unlink(slot, subs, g)
             _link_last(slot, subs, g)
-        if evict == k.DELTA and not tumbling and sub[k.S_SIZE] > 0:
-            full = evict_values[row] - evict_values[sub[k.S_HEAD]] > evict_delta
-            if full:
-                _fill(slot, i, now, subs, g, config, events)
+        if (
+            evict == k.DELTA and not tumbling and sub[k.S_SIZE] > 0
+            and is_beyond(evict_values[row], evict_values[sub[k.S_HEAD]], evict_delta)
+        ):  # fmt: skip
+            _fill(slot, i, now, subs, g, config, events)
         for step in steps:
             if step == k.INSERT:
                 if evict != k.COUNT or size > 0:
@@ -293,28 +345,27 @@ def arrive(
                     _fill(slot, i, now, subs, g, config, events)
             elif step == k.EVICT:
                 if evict == k.COUNT:
-                    while sub[k.S_SIZE] >= size and sub[k.S_SIZE] > 0:
+                    while leaves_by_count(sub[k.S_SIZE], size):
                         _evict_oldest(slot, subs, rows, g)
                 else:
                     value = evict_values[row]
-                    while sub[k.S_SIZE] > 0 and value - evict_values[sub[k.S_HEAD]] > evict_delta:
+                    while sub[k.S_SIZE] > 0 and is_beyond(value, evict_values[sub[k.S_HEAD]], evict_delta):
                         _evict_oldest(slot, subs, rows, g)
             elif step == k.FLUSH:
                 if evict == k.COUNT:
                     full = sub[k.S_SIZE] >= size
                 else:
-                    full = sub[k.S_SIZE] > 0 and (evict_values[row] - evict_values[sub[k.S_HEAD]] > evict_delta)
+                    full = sub[k.S_SIZE] > 0 and is_beyond(evict_values[row], evict_values[sub[k.S_HEAD]], evict_delta)
                 if full:
                     _flush(slot, i, now, subs, g, config, events)
             elif trigger == k.COUNT:
-                sub[k.S_COUNTER] += 1
-                if sub[k.S_COUNTER] >= every:
-                    sub[k.S_COUNTER] = 0
+                sub[k.S_COUNTER] = counted(sub[k.S_COUNTER], every)
+                if sub[k.S_COUNTER] == 0:
                     _tell(k.FIRED, slot, i, now, subs, g, config, events)
             elif not sub[k.S_HAS_BASE]:
                 sub[k.S_HAS_BASE] = 1
                 bases[slot] = coming[i]
-            elif coming[i] - bases[slot] > trigger_delta:
+            elif is_beyond(coming[i], bases[slot], trigger_delta):
                 bases[slot] = coming[i]
                 _tell(k.FIRED, slot, i, now, subs, g, config, events)
         if limit in (k.PARTITIONS, k.TUPLES):
@@ -322,7 +373,7 @@ def arrive(
     return len(slots)
 
 
-@njit(cache=True)
+@one_source(*_PARTS)
 def punctuate(slots: Array, row: int, subs: Array, g: Array, config: Array, events: Array) -> None:
     """Flush these subwindows, in this order."""
     for slot in slots:

@@ -11,12 +11,11 @@ from typing import Any, Literal
 
 from panes.clock import Clock
 from panes.errors import QueryError
-from panes.policies.library import order
+from panes.policies.library.at_work import FiresByTime, KeepsTime, firing, keeping
 from panes.policies.library.deadlines import EVICT, TRIGGER
-from panes.policies.library.evictions import TimeEviction, eviction
-from panes.policies.library.specs import Count, Delta, PartitionPolicy, Policy, Select, Time
-from panes.policies.library.subwindow import NEVER, Subwindow
-from panes.policies.library.triggers import TimeTrigger, trigger
+from panes.policies.library.events import SLIDING_STEPS
+from panes.policies.library.partitions import NEVER, Subwindow
+from panes.policies.library.specs import Count, Delta, PartitionPolicy, Policy, Select, Time, check_plain
 from panes.policies.library.window import Window
 
 
@@ -50,7 +49,7 @@ class SlidingWindow(Window):
             raise QueryError(f"evict={evict!r}: a sliding window evicts by count(), delta() or time()")
         if not isinstance(trigger, (Count, Delta, Time)):
             raise QueryError(f"trigger={trigger!r}: a sliding window is processed by count(), delta() or time()")
-        if isinstance(trigger, Count) and trigger.n == 0:
+        if isinstance(trigger, Count) and trigger.size == 0:
             raise QueryError("trigger=count(0): a window is processed every so many tuples, at least 1")
         if summarizer is not None:
             raise QueryError(f"summarizer={summarizer!r}: only tumbling windows have them, tuples leave a sliding one")
@@ -61,12 +60,14 @@ class SlidingWindow(Window):
             select=select,
             clock=clock,
         )
+        check_plain(evict, "evict")
+        check_plain(trigger, "trigger")
         self.evict = evict
         self.trigger = trigger
-        self._eviction = eviction(evict)
-        self._trigger = _trigger(trigger)
+        self._eviction = keeping(evict)
+        self._trigger = firing(trigger)
         self._steps: tuple[Callable[[Subwindow, Any, tuple[Any, Any], int], None], ...] = tuple(
-            getattr(self, f"_step_{step}") for step in order.SLIDING[evict.kind, trigger.kind]
+            getattr(self, f"_step_{step}") for step in SLIDING_STEPS[evict.kind, trigger.kind]
         )
 
     def is_full(self, key: Hashable = None) -> bool:
@@ -78,7 +79,7 @@ class SlidingWindow(Window):
         return self._eviction.read(row, sub), self._trigger.read(row, sub)
 
     def _opened(self, sub: Subwindow, now: int) -> None:
-        if isinstance(self._trigger, TimeTrigger):
+        if isinstance(self._trigger, FiresByTime):
             sub.trigger_due = now + self._trigger.us
             self._await(sub.trigger_due, TRIGGER, sub)
 
@@ -132,7 +133,7 @@ class SlidingWindow(Window):
             handler(row, sub.key, self)
 
     def _await_eviction(self, sub: Subwindow) -> None:
-        if isinstance(self._eviction, TimeEviction):
+        if isinstance(self._eviction, KeepsTime):
             sub.evict_due = self._eviction.due(sub)
             if sub.evict_due != NEVER:
                 self._await(sub.evict_due, EVICT, sub)
@@ -140,7 +141,7 @@ class SlidingWindow(Window):
     def _due(self, due: int, what: int, sub: Subwindow) -> None:
         if not sub.alive:
             return
-        if what == TRIGGER and isinstance(self._trigger, TimeTrigger):
+        if what == TRIGGER and isinstance(self._trigger, FiresByTime):
             # From when it was due, not from now: a period that was missed is made up for.
             sub.trigger_due = due + self._trigger.us
             self._await(sub.trigger_due, TRIGGER, sub)
@@ -151,7 +152,3 @@ class SlidingWindow(Window):
         while self._eviction.evicts(sub, due):
             self._evict_oldest(sub)
         self._await_eviction(sub)
-
-
-#: The class has an argument of this name.
-_trigger = trigger

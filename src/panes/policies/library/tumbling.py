@@ -3,22 +3,43 @@
 The flush handlers process: `before_flush` sees the tuples, `after_flush` the empty window. Subwindows of partitioned
 windows go away after their flush, except with delta policies, where the tuple that caused it comes in next, and with
 `discard=False`: then they stay, and those of time policies are flushed every period, also when nothing came.
+
+A summarizer is an object per subwindow that stands for its tuples, so that none are stored. A window is given a factory
+(usually the class) and makes one when a subwindow opens; the flush handler asks for it with `window.summarizer(key)`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from panes.clock import Clock
 from panes.errors import QueryError
-from panes.policies.library import order
-from panes.policies.library.attributes import reader
+from panes.policies.library.at_work import reader
 from panes.policies.library.deadlines import EVICT, FORGET
-from panes.policies.library.specs import Count, Delta, PartitionPolicy, Policy, Punct, Select, Time
-from panes.policies.library.subwindow import Subwindow
-from panes.policies.library.summarizer import Summarizer, SummarizerFactory, checked
+from panes.policies.library.events import TUMBLING_STEPS
+from panes.policies.library.kernels import is_beyond
+from panes.policies.library.partitions import Subwindow
+from panes.policies.library.specs import Count, Delta, PartitionPolicy, Policy, Punct, Select, Time, check_plain, text
 from panes.policies.library.window import NO_KEY, Window
+
+_METHODS = ("on_open_window", "on_tuple_insertion", "on_close_window")
+
+
+class Summarizer(Protocol):
+    """What a window tells its summarizer."""
+
+    def on_open_window(self, key: Hashable) -> None:
+        """The subwindow of this key has opened."""
+
+    def on_tuple_insertion(self, row: Any) -> None:
+        """A tuple has come."""
+
+    def on_close_window(self) -> None:
+        """The subwindow is full; the flush handlers are called next."""
+
+
+SummarizerFactory = Callable[[], Summarizer]
 
 
 class TumblingWindow(Window):
@@ -47,7 +68,7 @@ class TumblingWindow(Window):
     ) -> None:
         if not isinstance(evict, (Count, Delta, Time, Punct)):
             raise QueryError(f"evict={evict!r}: a tumbling window is full by count(), delta(), time() or punct()")
-        if isinstance(evict, Count) and evict.n == 0:
+        if isinstance(evict, Count) and evict.size == 0:
             raise QueryError("evict=count(0): a tumbling window that is never filled is never processed")
         super().__init__(
             timed=isinstance(evict, Time),
@@ -56,20 +77,22 @@ class TumblingWindow(Window):
             select=select,
             clock=clock,
         )
+        check_plain(evict, "evict")
         self.evict = evict
+        self._us = evict.us if isinstance(evict, Time) else 0
         #: whether subwindows go away when they are flushed
         self.discard = partitioned and discard and not isinstance(evict, Delta)
-        self._factory = None if summarizer is None else checked(summarizer)
+        self._factory = None if summarizer is None else _checked(summarizer)
         self._read_value = reader(evict) if isinstance(evict, Delta) else None
         self._steps: tuple[Callable[[Subwindow, Any, Any], None], ...] = tuple(
-            getattr(self, f"_step_{step}") for step in order.TUMBLING[evict.kind]
+            getattr(self, f"_step_{step}") for step in TUMBLING_STEPS[evict.kind]
         )
         self._is_full: Callable[[Subwindow, Any], bool] = getattr(self, f"_full_by_{evict.kind}", _never)
 
     def punctuate(self, key: Hashable = NO_KEY) -> None:
         """A window punctuation of the stream: all subwindows are processed, older ones first, or that of one key."""
         if not isinstance(self.evict, Punct):
-            raise QueryError(f"punctuate(): the window is full by {self.evict!r}, not by punct()")
+            raise QueryError(f"punctuate(): the window is full by {text(self.evict)}, not by punct()")
         if not self.partitioned:
             self._flush_now(self._subwindow(self._key(key), self._now()))
             return
@@ -92,8 +115,8 @@ class TumblingWindow(Window):
 
     def _opened(self, sub: Subwindow, now: int) -> None:
         self._open_summarizer(sub)
-        if isinstance(self.evict, Time):
-            sub.evict_due = self._periods.pop(sub.key, now + self.evict.us)
+        if self._us:
+            sub.evict_due = self._periods.pop(sub.key, now + self._us)
             self._await(sub.evict_due, EVICT, sub)
 
     def _arrive(self, sub: Subwindow, row: Any, values: Any, now: int) -> None:
@@ -122,11 +145,11 @@ class TumblingWindow(Window):
 
     def _full_by_count(self, sub: Subwindow, value: Any) -> bool:
         assert isinstance(self.evict, Count)
-        return sub.size >= self.evict.n
+        return sub.size >= self.evict.size
 
     def _full_by_delta(self, sub: Subwindow, value: Any) -> bool:
         assert isinstance(self.evict, Delta)
-        return bool(sub.size) and value - sub.values[0] > self.evict.delta
+        return bool(sub.size) and is_beyond(value, sub.values[0], self.evict.threshold)
 
     def _flush_now(self, sub: Subwindow) -> None:
         """Process and empty."""
@@ -152,7 +175,6 @@ class TumblingWindow(Window):
             sub.summarizer.on_open_window(sub.key)
 
     def _due(self, due: int, what: int, sub: Subwindow) -> None:
-        assert isinstance(self.evict, Time)
         if what == FORGET:
             if self._periods.get(sub.key) == due:
                 del self._periods[sub.key]
@@ -160,7 +182,7 @@ class TumblingWindow(Window):
         if not sub.alive or sub.evict_due != due:
             return
         # The next period begins where this one ended, whenever the flush comes to be run.
-        sub.evict_due = due + self.evict.us
+        sub.evict_due = due + self._us
         if self.discard:
             self._periods[sub.key] = sub.evict_due
             self._await(sub.evict_due, FORGET, sub)
@@ -171,3 +193,14 @@ class TumblingWindow(Window):
 
 def _never(sub: Subwindow, value: Any) -> bool:
     return False
+
+
+def _checked(factory: SummarizerFactory) -> SummarizerFactory:
+    """The factory, if what it makes can be a summarizer."""
+    if not callable(factory):
+        raise QueryError(f"summarizer={factory!r}: must be a class, or a function that makes a summarizer")
+    if isinstance(factory, type):
+        missing = [name for name in _METHODS if not callable(getattr(factory, name, None))]
+        if missing:
+            raise QueryError(f"summarizer={factory.__name__} has no {', '.join(missing)}: a summarizer has all of them")
+    return factory

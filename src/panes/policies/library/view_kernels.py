@@ -1,16 +1,16 @@
-"""Compiled loops that find the tuples of subwindows: those that events refer to, and those that are held."""
+"""Loops that find the tuples of subwindows: those that events refer to, and those that are held."""
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from panes.policies.library import fields as k
+from panes.policies.loop import one_source
 
 Array = np.ndarray
 
 
-@njit(cache=True)
+@one_source()
 def locate(events: Array, subs: Array, starts: Array, stops: Array, slots: Array) -> tuple[int, int]:
     """Where the tuples of each event lie in the view of all; returns (slots in the view, tuples in it)."""
     n = total = 0
@@ -30,7 +30,7 @@ def locate(events: Array, subs: Array, starts: Array, stops: Array, slots: Array
     return n, total
 
 
-@njit(cache=True)
+@one_source()
 def view(slots: Array, subs: Array, rows: Array, out: Array) -> None:
     """The tuples of the view, slot after slot, each from its oldest to its newest. Nothing is in view afterwards."""
     at = 0
@@ -44,7 +44,7 @@ def view(slots: Array, subs: Array, rows: Array, out: Array) -> None:
         subs[slot, k.S_VIEW_AT] = k.NEVER
 
 
-@njit(cache=True)
+@one_source()
 def held_rows(slots: Array, subs: Array, rows: Array, out: Array) -> None:
     """The tuples that these slots hold, slot after slot."""
     at = 0
@@ -56,7 +56,7 @@ def held_rows(slots: Array, subs: Array, rows: Array, out: Array) -> None:
             row = rows[row, k.R_NEXT]
 
 
-@njit(cache=True)
+@one_source()
 def relink(slots: Array, subs: Array, rows: Array) -> None:
     """Tuples now lie slot after slot, from row 0 on: link them anew."""
     at = 0
@@ -69,7 +69,7 @@ def relink(slots: Array, subs: Array, rows: Array) -> None:
         at += size
 
 
-@njit(cache=True)
+@one_source()
 def never_falls(slots: Array, values: Array, first_row: int, subs: Array, last: Array) -> bool:
     """Whether no value is below the one before it of its slot."""
     rises = True

@@ -17,7 +17,7 @@ from panes.errors import QueryError
 from panes.policies.library.checkpoint import restore, snapshot
 from panes.policies.library.deadlines import FORGET, Deadlines
 from panes.policies.library.events import Handler, Handlers
-from panes.policies.library.partitions import Partitions, content_of
+from panes.policies.library.partitions import Partitions, Subwindow, content_of
 from panes.policies.library.specs import (
     SELECTS,
     PartitionAge,
@@ -27,7 +27,6 @@ from panes.policies.library.specs import (
     Select,
     TupleCount,
 )
-from panes.policies.library.subwindow import Subwindow
 
 
 class _NoKey:

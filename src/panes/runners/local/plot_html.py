@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from panes.runners.local.plot_data import Panel, Picture
-from panes.runners.local.plot_style import (
+from panes.runners.local.plot_picture import (
     BLUE,
     CORRECTED,
     DARK,
@@ -21,6 +20,8 @@ from panes.runners.local.plot_style import (
     RESULTS,
     ROWS,
     Cell,
+    Panel,
+    Picture,
     cells,
     count,
     fact_lines,

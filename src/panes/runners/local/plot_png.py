@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from panes.runners.local.plot_data import ON_TIME, Panel, Picture
-from panes.runners.local.plot_style import (
+from panes.runners.local.plot_picture import (
     BLUE,
     CORRECTED,
     DARK,
@@ -16,10 +15,13 @@ from panes.runners.local.plot_style import (
     FILL,
     GREY,
     LATE,
+    ON_TIME,
     RED,
     RESULTS,
     ROWS,
     Cell,
+    Panel,
+    Picture,
     cells,
     count,
     fact_lines,

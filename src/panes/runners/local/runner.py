@@ -17,7 +17,7 @@ from panes.runners.local.progress import ProgressBar
 from panes.runners.local.reading import ReadOptions, arrivals, batches, check_unread
 from panes.runners.local.trace import Trace
 from panes.runtime.operators import make_operator
-from panes.runtime.quiet import Beat, ByClock, EarlyByClock, Timeout, moved
+from panes.runtime.quiet import Beat, ByClock, EarlyByClock, SilenceLimit, moved
 from panes.runtime.rejects import Rejects
 from panes.slicing.results import Result
 from panes.slicing.spec import MANUAL
@@ -48,7 +48,7 @@ class Run:
         ear = reading.ear
         clock = None if ear is None else ByClock(stream.silence, stream.domain, ear)
         early = None if ear is None or every is None else EarlyByClock(every, ear)
-        timeout = Timeout(stream.silence.timeout, ear)
+        timeout = SilenceLimit(stream.silence.timeout, ear)
         try:
             for given in arrivals(self._source, reading):
                 if clock is not None and ear is not None:
@@ -154,7 +154,7 @@ class FlowRun:
     def _tables(self, *, promptly: bool) -> Iterator[pa.Table]:
         reading = ReadOptions.of(self._source, self.flow.stream, self.rejects, promptly=promptly)
         ear = reading.ear
-        timeout = Timeout(self.flow.stream.silence.timeout, ear)
+        timeout = SilenceLimit(self.flow.stream.silence.timeout, ear)
         try:
             for batch in batches(self._source, reading):
                 if isinstance(batch, Beat):

@@ -32,9 +32,8 @@ from panes.runners.spark.stored import (
     redo,
     restored,
 )
-from panes.slicing.arrival_numbers import spread
 from panes.slicing.checkpoint import DUE
-from panes.slicing.key_groups import KeyGroups
+from panes.slicing.key_groups import KeyGroups, spread
 from panes.slicing.keys import KEY_GROUPS as MOST_GROUPS
 from panes.slicing.operator import SliceOperator
 from panes.state.checked import demand, fact, reading, value, whole
@@ -95,7 +94,7 @@ def _aligned(operators: Mapping[int, SliceOperator], groups: int, schema: pa.Sch
     parts = []
     for group, op in operators.items():
         due = reach(op, reached)
-        facts, tables = spread(unpack(op.snapshot()), group, groups)
+        facts, tables = spread(op.spec, unpack(op.snapshot()), group, groups)
         facts["groups"] = KeyGroups(hash_groups(group, groups)).spans()
         parts.append((facts, {**tables, **({DUE: due[0]} if due else {})}))
     # groups without state have had no rows: they are nobody's, and go with the first

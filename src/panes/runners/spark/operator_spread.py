@@ -58,8 +58,7 @@ def _equal_columns(plan: OperatorPlan) -> list[tuple[str, ...]]:
 
 
 def _by_time(clause: Clause) -> bool:
-    keeps_none = clause.evict.kind == "count" and getattr(clause.evict, "n", 1) == 0
-    return clause.kind == SLIDING and (clause.evict.kind == "time" or keeps_none)
+    return clause.kind == SLIDING and (clause.evict.kind == "time" or clause.keeps_none)
 
 
 def _of_keys(use: Use) -> bool:

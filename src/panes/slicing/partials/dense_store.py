@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from panes.aggregates.base import BoundAggregate, Cells
+from panes.slicing.arrays import spread
 from panes.slicing.partials.ring import Ring
 from panes.slicing.partials.row_fold import Picks, Plan, picked, picks, plan, presence
-from panes.slicing.partials.store import CELL_PLACE, Answers, CellList, fold_equal
-from panes.slicing.ranges import spread
+from panes.slicing.partials.store import CELL_PLACE, CellList, Store, WindowAnswers, fold_equal
 from panes.state.journal import Journal, Replaced
 
 Array = np.ndarray
@@ -35,9 +35,10 @@ _LONG = 16
 _HEAVY = 1 << 14
 
 
-class DenseStore:
+class DenseStore(Store):
     """Cells in a `Ring`: row = slice, column = key slot."""
 
+    dense = True
     replaced = Replaced("_folded")
 
     def __init__(
@@ -50,7 +51,6 @@ class DenseStore:
         self._folded = 0
 
     def begin(self) -> list[Any]:
-        """A call begins: objects whose attributes it may replace."""
         self._ring.begin()
         return [self, self._ring]
 
@@ -71,8 +71,8 @@ class DenseStore:
         return self.occupied * (CELL_PLACE + self._ring.cell_bytes)
 
     @property
-    def keys(self) -> int:
-        return self._ring.width
+    def places(self) -> int:
+        return len(self._ring) * self._ring.width
 
     @property
     def occupied(self) -> int:
@@ -103,7 +103,6 @@ class DenseStore:
         ring.touch(np.unique(delta.at))
 
     def add_block(self, at: Array, keys: int, present: Array | None, cells: Sequence[Cells]) -> None:
-        """Partials of slices `at` for slots 0..keys-1, slice by slice; `present` says which hold rows (None: all)."""
         ring = self._ring
         ring.widen(keys)
         if keys <= _MANY_KEYS and len(at) > _FEW_SLICES:
@@ -116,7 +115,7 @@ class DenseStore:
             ring.write(row, keys, 1 if present is None else present[part], block)
         ring.touch(at)
 
-    def answer(self, lo: Array, hi: Array, news: Array) -> Answers:
+    def answer(self, lo: Array, hi: Array, news: Array) -> WindowAnswers:
         with np.errstate(invalid="ignore", over="ignore"):
             if not self._keyed:
                 return self._answer_all(lo, hi)
@@ -136,7 +135,7 @@ class DenseStore:
         if int(lengths.max()) > _LONG and int(lengths.sum()) * ring.width > _HEAVY:
             ring.grow_tree()
 
-    def _answer_all(self, lo: Array, hi: Array) -> Answers:
+    def _answer_all(self, lo: Array, hi: Array) -> WindowAnswers:
         """Without keys: every window is one fold."""
         n = len(lo)
         which = None
@@ -151,7 +150,7 @@ class DenseStore:
             values = [agg.lower_ranges(self._ring.flat(a), rows, offsets) for a, agg in enumerate(self._aggs)]
         if which is not None:
             values = [v.take(pa.array(which)) for v in values]
-        return Answers(np.ones(n, np.int64), np.zeros(n, np.int64), tuple(values))
+        return WindowAnswers(np.ones(n, np.int64), np.zeros(n, np.int64), tuple(values))
 
     def _ending_together(self, lo: Array, hi: int) -> list[pa.Array]:
         """Windows over the slices from lo[i] to one and the same end."""
@@ -161,11 +160,11 @@ class DenseStore:
         starts = lo - first
         return [agg.lower_endings(self._ring.flat(a).take(rows), starts) for a, agg in enumerate(self._aggs)]
 
-    def _answer_few(self, lo: Array, hi: Array, news: Array) -> Answers:
+    def _answer_few(self, lo: Array, hi: Array, news: Array) -> WindowAnswers:
         keys = self._ring.width
         chosen, cells = self._fold_few(lo, hi, news)
         values = tuple([agg.lower(folded) for agg, folded in zip(self._aggs, cells)])
-        return Answers(np.bincount(chosen // keys, minlength=len(lo)), chosen % keys, values)
+        return WindowAnswers(np.bincount(chosen // keys, minlength=len(lo)), chosen % keys, values)
 
     def _fold_few(self, lo: Array, hi: Array, news: Array) -> tuple[Array, list[Cells]]:
         """All windows and keys by one gather: those with rows, as window * keys + key, and their partials."""
@@ -206,10 +205,10 @@ class DenseStore:
             for w, a, b in zip(which.tolist(), offsets[:-1].tolist(), offsets[1:].tolist())
         }
 
-    def _answer_many(self, start: Array, end: Array, distinct: Array, news: dict[int, Array]) -> Answers:
+    def _answer_many(self, start: Array, end: Array, distinct: Array, news: dict[int, Array]) -> WindowAnswers:
         folds, asked = self._fold(start, end, distinct, news)
         values = [agg.lower(picked(self._ring, a, agg, folds, asked)) for a, agg in enumerate(self._aggs)]
-        return Answers(asked.counts, asked.slots, tuple(values))
+        return WindowAnswers(asked.counts, asked.slots, tuple(values))
 
     def partials(self, lo: Array, hi: Array) -> CellList:
         if not len(lo):

@@ -1,6 +1,6 @@
 """Windows without rows, for queries that want them too (`emit_empty`).
 
-Periodic windows of a key are given from the first one that holds a row of it, up to the watermark; at the end
+Regular windows of a key are given from the first one that holds a row of it, up to the watermark; at the end
 of the stream up to the last one that holds a row of any key.
 """
 
@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from panes.slicing.empty_limit import check_empty
 from panes.slicing.lane import Results
 from panes.slicing.partials.lane_results import corrections, no_results
-from panes.slicing.partials.store import Answers
+from panes.slicing.partials.store import WindowAnswers
 from panes.slicing.partials.time_windows import Spans
+from panes.slicing.window_set import check_empty
 from panes.state.journal import Journal
-from panes.windows.base import ALWAYS, NEVER
-from panes.windows.periodic import Periodic
+from panes.windows.base import ALWAYS, NEVER, Regular
 
 if TYPE_CHECKING:
-    from panes.slicing.partials.slice_side import SliceSide
+    from panes.slicing.partials.slice_partials import SlicePartials
 
 Array = np.ndarray
 
@@ -29,7 +28,7 @@ Array = np.ndarray
 class EmptyWindows:
     """Knows per query and key which window was given first."""
 
-    def __init__(self, side: SliceSide, journal: Journal) -> None:
+    def __init__(self, side: SlicePartials, journal: Journal) -> None:
         self._side = side
         self._journal = journal
         #: query number -> per slot the end of the first window given, NEVER where there was none
@@ -63,7 +62,7 @@ class EmptyWindows:
         found = []
         for query in side.windows.queries:
             mine = spans.end[spans.number == query.number]
-            if not isinstance(query.window, Periodic) or not len(mine):
+            if not isinstance(query.window, Regular) or not len(mine):
                 continue
             firsts = self._firsts(query.number, slot + 1)
             first, known = int(mine.min()), int(firsts[slot])
@@ -90,7 +89,7 @@ class EmptyWindows:
 
     def _give(self, before: int, upto: int, last: Spans | int) -> Results:
         side = self._side
-        periodic = [q.number for q in side.windows.queries if isinstance(q.window, Periodic)]
+        periodic = [q.number for q in side.windows.queries if isinstance(q.window, Regular)]
         with_rows = side.admitted(side.windows.due(side.slices.starts, before, upto))
         if not periodic:
             return side.results(with_rows)
@@ -117,7 +116,7 @@ class EmptyWindows:
         side = self._side
         held, answers = side.answer(spans)
         if answers is None:
-            answers = Answers(np.empty(0, np.int64), np.empty(0, np.int64), no_results(side.aggs).values)
+            answers = WindowAnswers(np.empty(0, np.int64), np.empty(0, np.int64), no_results(side.aggs).values)
         bounds = np.concatenate(([0], np.cumsum(answers.counts))).tolist()
         position = {w: i for i, w in enumerate(zip(*(c.tolist() for c in _columns(held))))}
         none = len(answers)  # the result of a window without rows comes after all others
@@ -132,6 +131,7 @@ class EmptyWindows:
                 was = firsts[found]
                 self._journal.saw(firsts, found, was)
                 firsts[found] = np.minimum(was, end)
+                self._journal.changed.note(found)
                 begun = np.flatnonzero(firsts <= end)
                 picked = np.full(len(begun), none)
                 picked[np.searchsorted(begun, found)] = pick

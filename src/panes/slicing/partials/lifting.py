@@ -14,11 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from panes.aggregates.base import Cells
-from panes.aggregates.fieldwise import Fieldwise
-from panes.slicing import memory
+from panes.slicing import arrays
 from panes.slicing.key_index import IntIndex, use_kernels
-from panes.slicing.lane import Agg, Rows
-from panes.slicing.partials.edge_cache import EdgeCache
+from panes.slicing.lane import Agg, RowBatch
+from panes.slicing.partials.slices import EdgeCache
 from panes.slicing.partials.store import order_by, segments
 from panes.windows.base import NEVER
 
@@ -62,7 +61,7 @@ class Placed:
         return np.repeat(np.arange(len(self.starts)), np.diff(self.offsets))
 
 
-def place(rows: Rows, edges: EdgeCache, lo: int, hi: int) -> Placed:
+def place(rows: RowBatch, edges: EdgeCache, lo: int, hi: int) -> Placed:
     """Find the slice of each row; times lie between lo and hi."""
     times = rows.times
     starts = edges.between(lo, hi, len(times))
@@ -77,7 +76,7 @@ def place(rows: Rows, edges: EdgeCache, lo: int, hi: int) -> Placed:
     if use_kernels(len(times)):
         from panes.slicing import kernels
 
-        index = memory.empty(len(times))
+        index = arrays.empty(len(times))
         if len(starts) <= 5:
             a, b, c, d = (*starts[1:].tolist(), NEVER, NEVER, NEVER, NEVER)[:4]
             kernels.locate_few(times, a, b, c, d, index)
@@ -101,7 +100,7 @@ def _segments(times: Array, starts: Array) -> tuple[Array, Array]:
     return starts, offsets
 
 
-def lift_slices(rows: Rows, placed: Placed, aggs: Sequence[Agg], keys: int, *, dense: bool) -> Block | Loose:
+def lift_slices(rows: RowBatch, placed: Placed, aggs: Sequence[Agg], keys: int, *, dense: bool) -> Block | Loose:
     """One partial per (slice, key); a block if the store is dense and it is not mostly empty."""
     n, slices = len(rows), len(placed.starts)
     if rows.slots is None and placed.offsets is not None:
@@ -120,7 +119,7 @@ def lift_slices(rows: Rows, placed: Placed, aggs: Sequence[Agg], keys: int, *, d
     return Block(starts, keys, present, cells)
 
 
-def _cells_met(rows: Rows, placed: Placed, keys: int) -> Array:
+def _cells_met(rows: RowBatch, placed: Placed, keys: int) -> Array:
     """The number of each row's cell: slice * keys + slot."""
     slots = rows.slots
     if slots is None:
@@ -131,7 +130,7 @@ def _cells_met(rows: Rows, placed: Placed, keys: int) -> Array:
         return placed.per_row() * keys + slots
     from panes.slicing import kernels
 
-    groups = memory.empty(len(rows))
+    groups = arrays.empty(len(rows))
     if placed.offsets is not None:
         kernels.group_segments(placed.offsets, slots, keys, groups)
     else:
@@ -139,11 +138,10 @@ def _cells_met(rows: Rows, placed: Placed, keys: int) -> Array:
     return groups
 
 
-def _present(rows: Rows, groups: Array, n: int, aggs: Sequence[Agg], cells: Sequence[Cells]) -> Array:
+def _present(rows: RowBatch, groups: Array, n: int, aggs: Sequence[Agg], cells: Sequence[Cells]) -> Array:
     """Which of n cells hold rows."""
     for agg, partials in zip(aggs, cells):
-        tells = isinstance(agg.bound, Fieldwise) and agg.bound.tells_rows
-        if tells and all(rows.columns[name].valid is None for name in agg.inputs):
+        if agg.bound.tells_rows and all(rows.columns[name].valid is None for name in agg.inputs):
             found = partials.fields[-1]
             assert isinstance(found, np.ndarray)
             return (found != 0).view(np.uint8)
@@ -157,7 +155,7 @@ def _present(rows: Rows, groups: Array, n: int, aggs: Sequence[Agg], cells: Sequ
     return present
 
 
-def _lift_loose(rows: Rows, placed: Placed, aggs: Sequence[Agg], keys: int) -> Loose:
+def _lift_loose(rows: RowBatch, placed: Placed, aggs: Sequence[Agg], keys: int) -> Loose:
     groups = placed.per_row()
     if rows.slots is not None:
         groups = groups * keys + rows.slots
@@ -197,7 +195,7 @@ class AtomLifter:
         self._latest = np.empty(0, np.int64)
         self._base = 0
 
-    def lift(self, rows: Rows, placed: Placed | None, deadlines: Array, aggs: Sequence[Agg], keys: int) -> Atoms:
+    def lift(self, rows: RowBatch, placed: Placed | None, deadlines: Array, aggs: Sequence[Agg], keys: int) -> Atoms:
         """`deadlines[c, i]`: until when a row joins row i under gap c."""
         if rows.slots is None and rows.in_order:
             return self._in_order(rows, placed, deadlines, aggs)
@@ -206,7 +204,7 @@ class AtomLifter:
             return self._any_order(rows, placed, deadlines, aggs, keys)
         return self._sorted(rows, placed, deadlines, aggs, keys)
 
-    def _in_order(self, rows: Rows, placed: Placed | None, deadlines: Array, aggs: Sequence[Agg]) -> Atoms:
+    def _in_order(self, rows: RowBatch, placed: Placed | None, deadlines: Array, aggs: Sequence[Agg]) -> Atoms:
         times = rows.times
         cut = np.zeros(len(times), bool)
         cut[0] = True
@@ -224,7 +222,7 @@ class AtomLifter:
             rows, np.append(heads, len(times)), np.zeros(len(heads), np.int64), placed, at, deadlines, aggs
         )
 
-    def _sorted(self, rows: Rows, placed: Placed | None, deadlines: Array, aggs: Sequence[Agg], keys: int) -> Atoms:
+    def _sorted(self, rows: RowBatch, placed: Placed | None, deadlines: Array, aggs: Sequence[Agg], keys: int) -> Atoms:
         """Through sorting: for small batches, and for keys and slices too many to have a place each."""
         slots = np.zeros(len(rows), np.int64) if rows.slots is None else rows.slots
         index = np.zeros(len(rows), np.int64) if placed is None else placed.per_row()
@@ -241,7 +239,7 @@ class AtomLifter:
         return self._cut(rows.take(order), offsets, slots[heads], placed, index[heads], deadlines, aggs)
 
     def _cut(
-        self, rows: Rows, offsets: Array, slots: Array, placed: Placed | None, at: Array | None,
+        self, rows: RowBatch, offsets: Array, slots: Array, placed: Placed | None, at: Array | None,
         deadlines: Array, aggs: Sequence[Agg],
     ) -> Atoms:  # fmt: skip
         """Atoms that are runs of rows."""
@@ -259,7 +257,9 @@ class AtomLifter:
             one_per_key, at is None or one_per_key or len(segments(slots, at)) == len(slots) + 1,
         )  # fmt: skip
 
-    def _any_order(self, rows: Rows, placed: Placed | None, deadlines: Array, aggs: Sequence[Agg], keys: int) -> Atoms:
+    def _any_order(
+        self, rows: RowBatch, placed: Placed | None, deadlines: Array, aggs: Sequence[Agg], keys: int
+    ) -> Atoms:
         from panes.slicing import kernels
 
         n = len(rows)
@@ -271,8 +271,8 @@ class AtomLifter:
         else:
             groups = placed.per_row() * keys + slots
             latest, base = np.full(len(placed.starts) * keys, -1, np.int64), 0
-        atom, group, first, last = (memory.empty(n) for _ in range(4))
-        reach = memory.empty(len(deadlines) * n).reshape(-1, n)
+        atom, group, first, last = (arrays.empty(n) for _ in range(4))
+        reach = arrays.empty(len(deadlines) * n).reshape(-1, n)
         count, met = kernels.atoms(rows.times, groups, deadlines, latest, base, atom, group, first, last, reach)
         if placed is None:
             self._base += count

@@ -8,21 +8,20 @@ windows it belongs to that were given already are given again, with the next rev
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from panes.slicing.lane import Agg, Query, Results, Rows
-from panes.slicing.lateness import Arriving, Taken
-from panes.slicing.partials.early import EarlyGiven
+from panes.slicing.lane import Agg, Arriving, Lane, Results, RowBatch, RunningWindow, Taken
+from panes.slicing.partials import partial_lane_state
 from panes.slicing.partials.lane_results import join, no_results
 from panes.slicing.partials.lifting import AtomLifter, Loose, lift_slices
-from panes.slicing.partials.revisions import Revisions
-from panes.slicing.partials.session_side import SessionSide
+from panes.slicing.partials.revisions import EarlyGiven, Revisions
+from panes.slicing.partials.session_partials import SessionPartials
 from panes.slicing.partials.sessions_behind import SessionsBehind
-from panes.slicing.partials.slice_side import SliceSide
+from panes.slicing.partials.slice_partials import SlicePartials
 from panes.slicing.partials.slices_behind import SlicesBehind
 from panes.slicing.partials.store import CellList, fold_equal
 from panes.state.journal import Journal, Replaced
@@ -31,14 +30,15 @@ from panes.windows.base import ALWAYS, ContextFree
 Array = np.ndarray
 
 
-class PartialLane:
-    """Implements the contract of lane.py for workloads that need no rows and no order."""
+class PartialLane(Lane):
+    """For windows that need no rows and no order."""
 
+    ordered = False
     replaced = Replaced("watermark", "last_time", "keys")
 
     def __init__(
         self,
-        queries: Sequence[Query],
+        queries: Sequence[RunningWindow],
         aggs: Sequence[Agg],
         *,
         lateness: int | None,
@@ -50,16 +50,14 @@ class PartialLane:
         journal: Journal | None = None,
     ) -> None:
         """`early`: windows are also given before they close; the last aggregate then counts rows."""
-        self.aggs = tuple(aggs)
+        super().__init__(aggs, lateness)
         self._journal = journal or Journal()
-        self.lateness = lateness
         self.keyed = keyed
         self.watermark = ALWAYS
-        self.last_time = ALWAYS
         self.keys = 0 if keyed else 1  # slots 0..keys-1 have been seen
         context_free = [q for q in queries if isinstance(q.window, ContextFree)]
         others = [q for q in queries if not isinstance(q.window, ContextFree)]
-        self.slices = SliceSide(
+        self.slices = SlicePartials(
             context_free,
             aggs,
             keyed=keyed,
@@ -68,13 +66,12 @@ class PartialLane:
             in_order=in_order,
             journal=self._journal,
         )
-        self.sessions = SessionSide(others, aggs, self._journal)
+        self.sessions = SessionPartials(others, aggs, self._journal)
         self.revisions = Revisions(self._journal)
-        self.early = EarlyGiven(corrected=lateness is not None) if early else None
+        self.early = EarlyGiven(corrected=lateness is not None, journal=self._journal) if early else None
         self._lifter = AtomLifter()
 
     def begin(self) -> list[Any]:
-        """A call begins: objects whose attributes it may replace."""
         found: list[Any] = [self] if self.lateness is None else [self, self.revisions]
         found += self.slices.begin()
         if self.early is not None:
@@ -88,9 +85,6 @@ class PartialLane:
         self._lifter = AtomLifter()  # the one that is there may know atoms that are no more
 
     def calm_until(self, step: int) -> int:
-        """Rows that are not late change nothing but slices up to this watermark: no window ends before it, and nothing
-        can fail. ALWAYS: nobody knows, or it was not looked at, since a window ends in every `step` of the watermark.
-        """
         if self.watermark == ALWAYS or step >= self.slices.windows.shortest:
             return ALWAYS
         if self.sessions or self.slices.empty is not None:
@@ -98,12 +92,19 @@ class PartialLane:
         return self.slices.windows.next_end(self.watermark)
 
     @property
-    def queries(self) -> tuple[Query, ...]:
+    def queries(self) -> tuple[RunningWindow, ...]:
         both = (*self.slices.windows.queries, *(s.query for s in self.sessions.running))
         return tuple(sorted(both, key=lambda q: q.number))
 
-    def add(self, rows: Rows) -> None:
-        """Take rows none of which is behind the watermark."""
+    @property
+    def needs_arrival(self) -> bool:
+        return any(agg.bound.laws.by_arrival for agg in self.aggs)
+
+    @property
+    def closes_behind(self) -> bool:
+        return bool(self.sessions)
+
+    def add(self, rows: RowBatch) -> None:
         if not len(rows):
             return
         lo, hi = rows.bounds()
@@ -122,7 +123,6 @@ class PartialLane:
             self.slices.take(lift_slices(rows, placed, self.aggs, self.keys, dense=self.slices.dense))
 
     def take(self, batch: Arriving) -> Taken:
-        """Take a batch with rows behind the watermark, and give what its watermark makes due."""
         self.last_time = max(self.last_time, batch.rows.bounds()[1])
         self.keys = max(self.keys, batch.rows.slots_below())
         n = len(batch.at)
@@ -145,7 +145,6 @@ class PartialLane:
         return out
 
     def advance(self, watermark: int) -> Results:
-        """Event time has reached `watermark`: everything now due."""
         if watermark <= self.watermark:
             return no_results(self.aggs)
         before, self.watermark = self.watermark, watermark
@@ -156,7 +155,6 @@ class PartialLane:
         return self._closed(join(parts, self.aggs))
 
     def stand(self) -> list[Results]:
-        """Open windows as they stand, those that have changed since they were last given."""
         assert self.early is not None
         found = [self.slices.standing(self.watermark)] if self.slices else []
         found.append(self.sessions.standing())
@@ -180,7 +178,6 @@ class PartialLane:
             self.early.forget_before(progress)
 
     def finish(self) -> Results:
-        """End of stream: everything that the end makes due."""
         parts = [self.slices.finish(self.watermark)] if self.slices else []
         parts.append(self.sessions.finish())
         return self._closed(join(parts, self.aggs))
@@ -190,12 +187,11 @@ class PartialLane:
         return max(self.watermark - (self.lateness or 0), ALWAYS + 1) if self.watermark > ALWAYS else ALWAYS
 
     def next_due(self, watermark: int) -> int:
-        """No result can be due before the watermark reaches this (ALWAYS if any row may make one due)."""
         if watermark == ALWAYS:
             return ALWAYS
         return min(self.slices.windows.next_end(watermark), self.sessions.next_due(watermark))
 
-    def add_window(self, query: Query, watermark: int) -> None:
+    def add_window(self, query: RunningWindow, watermark: int) -> None:
         """Give this window too, from the first one on whose rows are all still held in slices of their own."""
         self.watermark = max(self.watermark, watermark)
         if isinstance(query.window, ContextFree):
@@ -212,34 +208,29 @@ class PartialLane:
         if self.early is not None:
             self.early.forget_query(number)
 
-    def dump(self, slots: Array | None = None) -> dict[str, pa.Table]:
-        """The whole state, or that of some keys, as Arrow tables."""
-        from panes.slicing.partials import partial_lane_state
-
-        self._tidy()
+    def dump(self, slots: Array) -> dict[str, pa.Table]:
+        self.tidy()
         return partial_lane_state.dump(self, slots)
 
-    def load(self, tables: dict[str, pa.Table], slot_map: Any) -> None:
-        """Take in a dump; `slot_map[slot in the dump]` is the slot here. Dumps of other keys may follow."""
-        from panes.slicing.partials import partial_lane_state
-
+    def load(
+        self, tables: Mapping[str, pa.Table], slot_map: Any, columns: Mapping[str, pa.DataType] | None = None
+    ) -> None:
         partial_lane_state.load(self, tables, slot_map)
 
-    def _tidy(self) -> None:
-        """Hold only what is needed, whenever that was looked at last."""
+    def tidy(self) -> None:
         if self.slices and self.watermark > ALWAYS:
             self.slices.tidy(self._progress())
 
-    def used_slots(self) -> Array:
-        """Slots of keys that something is held of."""
-        self._tidy()
+    def used_slots(self) -> Array | None:
+        if self.slices.empty is not None:
+            return None  # its windows are given to a key for ever after
+        self.tidy()
         parts = [self.slices.store.used_slots(), self.revisions.used_slots()]
         parts += [s.store.used_slots() for s in self.sessions.running]
         parts += [] if self.early is None else [self.early.used_slots()]
         return np.unique(np.concatenate(parts))
 
     def renumber(self, moved: Array) -> None:
-        """`moved[slot]` is the new slot of a key, -1 if nothing is held of it; the order of keys stays."""
         self.keys = int(np.count_nonzero(moved >= 0))
         self.slices.renumber(moved)
         for session in self.sessions.running:
@@ -251,7 +242,7 @@ class PartialLane:
 
     def describe(self) -> dict[str, Any]:
         """What slices look like now: where those held begin, and where the next edge after the watermark is."""
-        self._tidy()
+        self.tidy()
         after = max(self.watermark, self.last_time)
         return {
             "slice_starts": self.slices.slices.starts.tolist(),
@@ -260,7 +251,7 @@ class PartialLane:
         }
 
     def metrics(self) -> dict[str, Any]:
-        self._tidy()
+        self.tidy()
         stores = [s.store for s in self.sessions.running]
         sessions = sum(s.nbytes for s in stores)
         return {

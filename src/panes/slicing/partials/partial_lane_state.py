@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from panes.aggregates.base import Cells
-from panes.aggregates.codec import cells_from_arrow, cells_to_arrow
+from panes.aggregates.columns import cells_from_arrow, cells_to_arrow
 from panes.errors import SnapshotMismatch
-from panes.slicing.partials.early import Known
+from panes.slicing.partials.revisions import Known
 from panes.slicing.partials.session_store import GIVEN, Pieces
-from panes.slicing.partials.slice_side import Admission
+from panes.slicing.partials.slice_partials import Admission
 from panes.slicing.partials.store import CellList
 from panes.state.checked import INT64, MANY, demand, numbers, one_row, read_table, rising, value
 from panes.windows.base import ALWAYS

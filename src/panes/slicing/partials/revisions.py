@@ -1,11 +1,20 @@
-"""How often a window was given: corrections count on from the last time."""
+"""How often a window was given: corrections count on from the last time, and so does what follows early results.
+
+Of windows given before they close (`EarlyGiven`): in come windows that close, and at some moments all that stand open.
+Out go of the open ones those that have changed since they were last given, as they stand, and of the closing ones all,
+with revisions that count everything given before. A session that was given early and has other bounds by now is
+withdrawn first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
+import pyarrow as pa
 
+from panes.slicing.lane import Results, Written
 from panes.state.journal import Journal, Replaced
 
 Array = np.ndarray
@@ -62,3 +71,192 @@ class Revisions:
 
     def load(self, window: Identity, revision: int) -> None:
         self._last[window] = revision
+
+
+_CROWDED = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """Windows that were given early: parallel arrays of int64. Nobody writes to them."""
+
+    number: Array
+    slot: Array
+    start: Array
+    end: Array
+    rows: Array  # how many it held when it was last given
+    revision: Array  # of the last time
+
+    @classmethod
+    def none(cls) -> Known:
+        empty = np.empty(0, np.int64)
+        return cls(empty, empty, empty, empty, empty, empty)
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    @property
+    def columns(self) -> tuple[Array, ...]:
+        return tuple(getattr(self, f.name) for f in fields(self))
+
+    @property
+    def windows(self) -> tuple[Array, Array, Array, Array]:
+        return self.number, self.slot, self.start, self.end
+
+    def take(self, index: Array) -> Known:
+        return Known(*(column[index] for column in self.columns))
+
+    @staticmethod
+    def concat(parts: Sequence[Known]) -> Known:
+        return Known(*(np.concatenate(columns) for columns in zip(*(part.columns for part in parts))))
+
+
+class EarlyGiven:
+    """Windows given early, of all queries of a lane."""
+
+    replaced = Replaced("open", "closed", "_crowded")
+
+    def __init__(self, *, corrected: bool, journal: Journal) -> None:
+        """`corrected`: windows may be given again after they have closed."""
+        self._corrected = corrected
+        self._changed = journal.changed
+        self.open = Known.none()
+        self.closed = Known.none()
+        self._crowded = _CROWDED
+
+    def stand(self, standing: Results, sessions: Sequence[int]) -> list[Results]:
+        """Of all windows that are open, those that have changed; `sessions` are the numbers of queries of sessions.
+
+        The last of the values of each is the number of its rows.
+        """
+        now, known = standing.written(), self.open
+        rows = _rows(now)
+        at = _places(known.windows, (now.query, now.slots, now.start, now.end))
+        there = at >= 0
+        before = known.take(at[there])
+        revision = np.zeros(len(rows), np.int64)
+        revision[there] = before.revision
+        changed = ~there
+        changed[there] = before.rows != rows[there]
+        revision[there & changed] += 1
+        self.open = Known(now.query, now.slots, now.start, now.end, rows, revision)
+        gone = np.ones(len(known), bool)
+        gone[at[there]] = False
+        self._changed.note(np.concatenate((now.slots[changed], known.slot[gone])))
+        gone &= np.isin(known.number, sessions)
+        found = [_withdrawn(known.take(np.flatnonzero(gone)), now.values)] if gone.any() else []
+        if changed.any():
+            some = np.flatnonzero(changed)
+            found.append(_early(now, some, revision[some]))
+        return found
+
+    def close(self, closing: Results, sessions: Sequence[int]) -> Results:
+        """Windows that have closed, or are corrected, with their revisions, after withdrawals of sessions they hold."""
+        if not len(closing) or not (len(self.open) or len(self.closed)):
+            return closing
+        now = closing.written()
+        windows = now.query, now.slots, now.start, now.end
+        at, again = _places(self.open.windows, windows), _places(self.closed.windows, windows)
+        revision = now.revision.astype(np.int64)
+        revision[at >= 0] += self.open.revision[at[at >= 0]] + 1
+        revision[again >= 0] += self.closed.revision[again[again >= 0]] + 1
+        ended = np.zeros(len(self.open), bool)
+        ended[at[at >= 0]] = True
+        grown = self._grown(ended, now, sessions)
+        withdrawn = self.open.take(np.flatnonzero(grown))
+        if self._corrected and ended.any():
+            self.closed = Known.concat([self.closed, self.open.take(np.flatnonzero(ended))])
+        if ended.any() or len(withdrawn):
+            self._changed.note(self.open.slot[ended | grown])
+            self.open = self.open.take(np.flatnonzero(~(ended | grown)))
+        given = Results(
+            now.query, now.slots, now.start, now.end, now.values, lo=closing.lo, hi=closing.hi,
+            revision=revision.astype(np.int32), void=now.void,
+        )  # fmt: skip
+        return Results.concat([_withdrawn(withdrawn, now.values), given]) if len(withdrawn) else given
+
+    def _grown(self, ended: Array, now: Written, sessions: Sequence[int]) -> Array:
+        """Which sessions that were given early have become part of one that closes now, with other bounds."""
+        found = np.zeros(len(self.open), bool)
+        mine = np.flatnonzero(np.isin(self.open.number, sessions) & ~ended)
+        closing = np.flatnonzero(np.isin(now.query, sessions) & ~now.void)
+        if not len(mine) or not len(closing):
+            return found
+        old, n = self.open.take(mine), len(closing)
+        number, slot, start = (
+            np.concatenate(pair)
+            for pair in (
+                (now.query[closing], old.number),
+                (now.slots[closing], old.slot),
+                (now.start[closing], old.start),
+            )
+        )
+        # all in order of query, key and start, one that closes before an old one that begins with it
+        order = np.lexsort((np.arange(len(number)) >= n, start, slot, number))
+        last = np.maximum.accumulate(np.where(order < n, np.arange(len(order)), -1))
+        asked = np.flatnonzero(order >= n)
+        before, which = order[np.maximum(last[asked], 0)], order[asked] - n
+        holds = (last[asked] >= 0) & (number[before] == old.number[which]) & (slot[before] == old.slot[which])
+        holds &= old.end[which] <= now.end[closing[np.minimum(before, n - 1)]]
+        found[mine[which[holds]]] = True
+        return found
+
+    def forget_before(self, progress: int) -> None:
+        """No row can change windows that end before this any more."""
+        if len(self.closed) > self._crowded:
+            self.closed = self.closed.take(np.flatnonzero(self.closed.end >= progress))
+            self._crowded = max(_CROWDED, 2 * len(self.closed))
+
+    def forget_query(self, number: int) -> None:
+        self.open, self.closed = (
+            known.take(np.flatnonzero(known.number != number)) for known in (self.open, self.closed)
+        )
+
+    def used_slots(self) -> Array:
+        return np.concatenate((self.open.slot, self.closed.slot))
+
+    def renumber(self, moved: Array) -> None:
+        """`moved[slot]` is the new slot of a key."""
+        self.open, self.closed = (
+            Known(known.number, moved[known.slot], *known.columns[2:]) for known in (self.open, self.closed)
+        )
+
+
+def _rows(given: Written) -> Array:
+    return given.values[-1].to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _early(now: Written, some: Array, revision: Array) -> Results:
+    values = tuple(column.take(pa.array(some)) for column in now.values)
+    return Results(
+        now.query[some], now.slots[some], now.start[some], now.end[some], values,
+        revision=revision.astype(np.int32), final=np.zeros(len(some), bool),
+    )  # fmt: skip
+
+
+def _withdrawn(known: Known, like: Sequence[pa.Array]) -> Results:
+    n = len(known)
+    values = tuple(pa.nulls(n, column.type) for column in like)
+    revision = (known.revision + 1).astype(np.int32)
+    return Results(
+        *(known.number, known.slot, known.start, known.end), values,
+        revision=revision, void=np.ones(n, bool), final=np.zeros(n, bool),
+    )  # fmt: skip
+
+
+def _places(known: tuple[Array, ...], asked: tuple[Array, ...]) -> Array:
+    """Where each window that is asked for is among the known ones; -1: nowhere."""
+    n, m = len(known[0]), len(asked[0])
+    if not n or not m:
+        return np.full(m, -1)
+    columns = [np.concatenate(pair) for pair in zip(known, asked)]
+    order = np.lexsort(columns[::-1])
+    differs = np.zeros(n + m, bool)
+    for column in columns:
+        ordered = column[order]
+        differs[1:] |= ordered[1:] != ordered[:-1]
+    groups = np.empty(n + m, np.int64)
+    groups[order] = np.cumsum(differs)
+    at = np.full(int(groups.max()) + 1, -1)
+    at[groups[:n]] = np.arange(n)
+    return at[groups[n:]]

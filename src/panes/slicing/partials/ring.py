@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from panes.aggregates.base import BoundAggregate, Cells
-from panes.aggregates.fieldwise import Fieldwise
-from panes.slicing.ranges import spread
+from panes.slicing.arrays import spread
 from panes.state.journal import Journal, Replaced
 
 Array = np.ndarray
@@ -252,10 +251,10 @@ class Ring:
         self._keep_row(row, width)
         self.present[row, :width] |= present
         for agg, fields, cell in zip(self._aggs, self.fields, cells):
-            if width >= _WIDE and isinstance(agg, Fieldwise):
+            if width >= _WIDE and agg.ufuncs is not None:
                 with np.errstate(invalid="ignore", over="ignore"):
-                    for part, field, value in zip(agg.parts, fields, cell.fields):
-                        part.ufunc(field[row, :width], value, out=field[row, :width])
+                    for ufunc, field, value in zip(agg.ufuncs, fields, cell.fields):
+                        ufunc(field[row, :width], value, out=field[row, :width])
                 continue
             merged = agg.merge(Cells(tuple([f[row, :width] for f in fields])), cell)
             for field, value in zip(fields, merged.fields):
@@ -387,9 +386,9 @@ class Ring:
         self.combines += width * (1 if single else len(out))
         self.present[out, :width] = self.present[left, :width] | self.present[right, :width]
         for a, (agg, fields) in enumerate(zip(self._aggs, self.fields)):
-            if single and isinstance(agg, Fieldwise):
-                for part, field in zip(agg.parts, fields):
-                    part.ufunc(field[left, :width], field[right, :width], out=field[out, :width])
+            if single and agg.ufuncs is not None:
+                for ufunc, field in zip(agg.ufuncs, fields):
+                    ufunc(field[left, :width], field[right, :width], out=field[out, :width])
                 continue
             merged = agg.merge(self.cells(a, left), self.cells(a, right))
             for field, value in zip(fields, merged.fields):

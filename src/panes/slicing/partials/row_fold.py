@@ -15,8 +15,7 @@ from itertools import pairwise
 import numpy as np
 
 from panes.aggregates.base import BoundAggregate, Cells
-from panes.aggregates.fieldwise import Fieldwise
-from panes.slicing import memory
+from panes.slicing import arrays
 from panes.slicing.partials.ring import Ring
 
 Array = np.ndarray
@@ -51,7 +50,7 @@ class Plan:
         return [(a, b - 1) for a, b in zip(firsts, [*firsts[1:], len(self)])]
 
     @cached_property
-    def levels(self) -> list[Level]:
+    def levels(self) -> list[FoldLevel]:
         """Windows by how many others they grow out of, none first."""
         numbers = np.arange(len(self))
         alone = np.where(self.grows, 0, numbers)
@@ -60,11 +59,13 @@ class Plan:
         cuts = np.searchsorted(depth[order], np.arange(int(depth.max(initial=-1)) + 2))
         return [self._level(order[a:b], first=not d) for d, (a, b) in enumerate(pairwise(cuts.tolist()))]
 
-    def _level(self, windows: Array, *, first: bool) -> Level:
+    def _level(self, windows: Array, *, first: bool) -> FoldLevel:
         """Windows with most rows come first; those of the first level begin with a row, the others with a window."""
         begin, rows = self.bounds[windows] + first, np.diff(self.bounds)[windows] - first
         most = int(rows[0])
-        return Level(windows, self.nodes[begin - 1] if first else None, begin, np.searchsorted(-rows, -np.arange(most)))
+        return FoldLevel(
+            windows, self.nodes[begin - 1] if first else None, begin, np.searchsorted(-rows, -np.arange(most))
+        )
 
     def together(self, width: int) -> bool:
         """Whether it is faster to fold many windows at once, with copies, than one after the other."""
@@ -75,7 +76,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Level:
+class FoldLevel:
     """Windows that are folded together: in round k the first counts[k] of them add the row nodes[begin + k]."""
 
     windows: Array
@@ -116,7 +117,7 @@ def picks(present: Array, window: Array, news: Mapping[int, Array]) -> Picks:
     every = np.arange(width)
     known = [_slots(p, every) for p in present]
     slots = [_slots(news[w], every) if w in news else known[i] for w, i in enumerate(window.tolist())]
-    return Picks(window, np.array([len(s) for s in slots]), memory.concatenate(slots), not news)
+    return Picks(window, np.array([len(s) for s in slots]), arrays.concatenate(slots), not news)
 
 
 def _slots(present: Array, every: Array) -> Array:
@@ -140,13 +141,13 @@ def presence(ring: Ring, plan: Plan) -> Array:
 
 def picked(ring: Ring, a: int, agg: BoundAggregate, plan: Plan, picks: Picks) -> Cells:
     """The partials of aggregate number `a` for all picks, one window after the other."""
-    if not isinstance(agg, Fieldwise):
+    if agg.ufuncs is None:
         merged = _merged_together if plan.together(ring.width) else _merged_one_by_one
         return _picked(merged(ring, a, agg, plan), picks)
-    sums = all(p.ufunc is np.add for p in agg.parts)
+    sums = all(ufunc is np.add for ufunc in agg.ufuncs)
     if sums and picks.by_presence and ring.width >= _WIDE:
         return Cells(tuple(_summed(field, ring.width, plan, picks) for field in ring.fields[a]))
-    return _picked(_folded(ring, a, agg, plan), picks)
+    return _picked(_folded(ring, a, agg.ufuncs, plan), picks)
 
 
 def _merged_one_by_one(ring: Ring, a: int, agg: BoundAggregate, plan: Plan) -> Sequence[Sequence[Array]]:
@@ -175,9 +176,9 @@ def _merged_together(ring: Ring, a: int, agg: BoundAggregate, plan: Plan) -> Seq
     return totals
 
 
-def _folded(ring: Ring, a: int, agg: Fieldwise, plan: Plan) -> list[Array]:
+def _folded(ring: Ring, a: int, ufuncs: tuple[np.ufunc, ...], plan: Plan) -> list[Array]:
     """Field by field, as matrices [windows x keys]."""
-    return [_fold(part.ufunc, field[:, : ring.width], plan) for part, field in zip(agg.parts, ring.fields[a])]
+    return [_fold(ufunc, field[:, : ring.width], plan) for ufunc, field in zip(ufuncs, ring.fields[a])]
 
 
 def _fold(ufunc: np.ufunc, field: Array, plan: Plan) -> Array:
@@ -190,7 +191,7 @@ def _fold(ufunc: np.ufunc, field: Array, plan: Plan) -> Array:
 def _matrix(plan: Plan, field: Array) -> Array:
     """Room for all windows: [windows x keys]."""
     width = field.shape[1]
-    return memory.empty(len(plan) * width, field.dtype).reshape(len(plan), width)
+    return arrays.empty(len(plan) * width, field.dtype).reshape(len(plan), width)
 
 
 def _fold_one_by_one(ufunc: np.ufunc, field: Array, plan: Plan, totals: Array) -> None:
@@ -224,7 +225,7 @@ def _picked_field(field: Sequence[Array] | Array, picks: Picks) -> Array:
             return field[picks.window].reshape(-1)  # every window is asked for with all keys
         if field.shape[1] < _NARROW:
             return field[picks.window_of_each, picks.slots]
-    out = memory.empty(size, field[0].dtype)
+    out = arrays.empty(size, field[0].dtype)
     for window, stop, count in zip(picks.window.tolist(), picks.stops.tolist(), picks.counts.tolist()):
         place, totals = slice(stop - count, stop), field[window]
         if count == len(totals):
@@ -240,7 +241,7 @@ def _summed(field: Array, width: int, plan: Plan, picks: Picks) -> Array:
 
     stops = picks.stops
     places = stops - picks.counts
-    out = memory.empty(len(picks.slots), field.dtype)
+    out = arrays.empty(len(picks.slots), field.dtype)
     first: dict[int, int] = {}
     for w, window in enumerate(picks.window.tolist()):
         first.setdefault(window, w)

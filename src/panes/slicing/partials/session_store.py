@@ -16,9 +16,10 @@ import numpy as np
 
 from panes.aggregates.base import Cells
 from panes.slicing.lane import Agg
-from panes.slicing.partials.cell_bank import cell_bank
+from panes.slicing.partials.cells import cell_bank
 from panes.slicing.partials.lifting import running_max
 from panes.slicing.partials.store import order_by, segments
+from panes.state.bank import Bank, BankColumn
 from panes.state.journal import Journal, Replaced
 from panes.windows.base import ALWAYS, NEVER
 
@@ -44,6 +45,17 @@ class Pieces:
         return Pieces(self.slots[index], self.first[index], self.end[index], cells)
 
 
+#: what is known of a session by its number
+_OF_SESSION = {
+    "slot": BankColumn(np.int64(0)),
+    "first": BankColumn(np.int64(0)),
+    "end": BankColumn(np.int64(0)),
+    "state": BankColumn(np.uint8(FREE)),
+}
+#: and of a key: its newest session, or -1, and when no other session of it ends later
+_OF_KEY = {"head": BankColumn(np.int64(-1)), "floor": BankColumn(np.int64(ALWAYS))}
+
+
 class SessionStore:
     """Sessions by number (`id`); numbers of sessions that are gone are used again."""
 
@@ -59,24 +71,30 @@ class SessionStore:
         #: how often sessions that were there took more rows, and how many became part of another
         self.updates = 0
         self.merges = 0
-        self.slot = np.empty(0, np.int64)
-        self.first = np.empty(0, np.int64)
-        self.end = np.empty(0, np.int64)
-        self.state = np.empty(0, np.uint8)
+        self._sessions = Bank(_OF_SESSION, self._journal)
+        self._keys = Bank(_OF_KEY, self._journal)
         self._free = np.empty(0, np.int64)
-        self._head = np.empty(0, np.int64)  # per slot: the newest session, or -1
-        self._floor = np.empty(0, np.int64)  # per slot: no other session ends after this
         self._next = NEVER  # no open session ends before this
+        self._at_hand()
 
     def __len__(self) -> int:
         return len(self.state) - len(self._free)
 
+    def _at_hand(self) -> None:
+        """Columns are others."""
+        of_session, of_key = self._sessions.columns, self._keys.columns
+        self.slot, self.first, self.end = of_session["slot"], of_session["first"], of_session["end"]
+        self.state = of_session["state"]
+        self._head, self._floor = of_key["head"], of_key["floor"]
+
     def begin(self) -> list[Any]:
         """A call begins: objects whose attributes it may replace."""
-        return [self, *(each for bank in self._banks for each in bank.begin())]
+        return [self, self._sessions, self._keys, *(each for bank in self._banks for each in bank.begin())]
 
     def mark(self, ids: Array, state: int) -> None:
         """Sessions become open, given or free."""
+        if self._journal.changed.epochs:
+            self._journal.changed.note(self.slot[ids])
         self._journal.keep(self.state, ids)
         self.state[ids] = state
 
@@ -98,7 +116,7 @@ class SessionStore:
 
     @property
     def nbytes(self) -> int:
-        return 25 * len(self.state) + 16 * len(self._head) + sum(b.nbytes for b in self._banks)
+        return self._sessions.nbytes + self._keys.nbytes + sum(b.nbytes for b in self._banks)
 
     def add(self, slots: Array, first: Array, end: Array, cells: tuple[Cells, ...], *, apart: bool) -> None:
         """Take sets of rows, each within one session. `apart`: no two are of the same key."""
@@ -261,9 +279,9 @@ class SessionStore:
 
     def renumber(self, moved: Array) -> None:
         """`moved[slot]` is the new slot of a key, -1 if it has no session; the order of keys stays."""
-        self.slot = np.where(self.state != FREE, moved[self.slot], 0)
-        kept = np.flatnonzero(moved[: len(self._head)] >= 0)
-        self._head, self._floor = self._head[kept], self._floor[kept]
+        self.slot[:] = np.where(self.state != FREE, moved[self.slot], 0)
+        self._keys.keep(np.flatnonzero(moved[: len(self._head)] >= 0))
+        self._at_hand()
 
     def load(self, pieces: Pieces, given: Array) -> None:
         """Take sessions of keys that have none here, by slot and time."""
@@ -275,12 +293,10 @@ class SessionStore:
     def _new(self, pieces: Pieces) -> Array:
         n = len(pieces)
         if len(self._free) < n:
-            size = max(16, 2 * len(self.state), len(self.state) + n)
-            more = size - len(self.state)
-            self._free = np.concatenate((self._free, np.arange(len(self.state), size)[::-1]))
-            for name in ("slot", "first", "end"):
-                setattr(self, name, np.concatenate((getattr(self, name), np.zeros(more, np.int64))))
-            self.state = np.concatenate((self.state, np.full(more, FREE, np.uint8)))
+            before = len(self._sessions)
+            self._sessions.grow(max(16, 2 * before, before + n))
+            self._free = np.concatenate((self._free, np.arange(before, len(self._sessions))[::-1]))
+            self._at_hand()
         self._free, ids = self._free[: len(self._free) - n], self._free[len(self._free) - n :][::-1].copy()
         self._set(self.slot, ids, pieces.slots)
         self._set(self.first, ids, pieces.first)
@@ -296,10 +312,8 @@ class SessionStore:
         self._free = np.concatenate((self._free, ids))
 
     def _room(self, slots: int) -> None:
-        if slots > len(self._head):
-            more = max(slots, 2 * len(self._head)) - len(self._head)
-            self._head = np.concatenate((self._head, np.full(more, -1)))
-            self._floor = np.concatenate((self._floor, np.full(more, ALWAYS)))
+        if slots > len(self._head) and self._keys.grow(slots):
+            self._at_hand()
 
 
 def runs(slots: Array, first: Array, end: Array) -> tuple[Array, Array, Array]:

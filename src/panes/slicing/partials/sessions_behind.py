@@ -12,12 +12,11 @@ import numpy as np
 from panes.aggregates.base import Cells
 from panes.aggregates.segments import sort_by_group
 from panes.slicing.key_index import use_kernels
-from panes.slicing.lane import Results, Rows
-from panes.slicing.lateness import Arriving, Taken
+from panes.slicing.lane import Arriving, Results, RowBatch, Taken
 from panes.slicing.partials import session_kernel
 from panes.slicing.partials.lifting import AtomLifter
 from panes.slicing.partials.revisions import Revisions
-from panes.slicing.partials.session_side import SessionQuery, SessionSide
+from panes.slicing.partials.session_partials import SessionPartials, SessionQuery
 from panes.slicing.partials.session_store import FREE, Pieces, SessionStore, runs
 from panes.slicing.partials.store import segments, stable_order
 from panes.windows.base import ALWAYS
@@ -28,7 +27,7 @@ Array = np.ndarray
 class SessionsBehind:
     """Sessions of all queries, and how late a closed one may still be corrected (None: not at all)."""
 
-    def __init__(self, side: SessionSide, lateness: int | None, revisions: Revisions) -> None:
+    def __init__(self, side: SessionPartials, lateness: int | None, revisions: Revisions) -> None:
         self._side = side
         self._lateness = lateness
         self._revisions = revisions
@@ -54,7 +53,7 @@ class SessionsBehind:
         out.results.append(self._side.due(batch.watermark, keep=self._lateness is not None))
         return out
 
-    def _add(self, rows: Rows, keys: int, only: SessionQuery | None = None) -> None:
+    def _add(self, rows: RowBatch, keys: int, only: SessionQuery | None = None) -> None:
         atoms = AtomLifter().lift(rows, None, self._side.deadlines(rows), self._side.aggs, keys)
         self._side.take(atoms, only)
 

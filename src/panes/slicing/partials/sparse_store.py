@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from panes.aggregates.base import BoundAggregate, Cells
-from panes.slicing.partials.cell_table import Buffer, CellTable
-from panes.slicing.partials.store import Answers, CellList, fold_equal, segments, stable_order_of_pairs
-from panes.slicing.ranges import spread
+from panes.slicing.arrays import spread
+from panes.slicing.partials.cells import Buffer, CellTable
+from panes.slicing.partials.store import CellList, Store, WindowAnswers, fold_equal, segments, stable_order_of_pairs
 from panes.state.journal import Journal, Replaced
 
 Array = np.ndarray
@@ -23,15 +23,16 @@ Array = np.ndarray
 _WAITING = 1 << 16
 
 
-class SparseStore:
+class SparseStore(Store):
     """Cells sorted by (slice number, slot). Slices are numbered on and on; `_base` is the number of the first."""
 
-    replaced = Replaced("combines", "_base", "_at", "_slots", "_cells", "_runs", "_waiting")
+    dense = False
+    replaced = Replaced("_folded", "_base", "_at", "_slots", "_cells", "_runs", "_waiting")
 
     name = "sparse, lazy"
 
     def __init__(self, aggs: Sequence[BoundAggregate], *, keyed: bool, journal: Journal | None = None) -> None:
-        self.combines = 0
+        self._folded = 0
         self._journal = journal or Journal()
         self._aggs = tuple(aggs)
         self._keyed = keyed
@@ -46,9 +47,16 @@ class SparseStore:
         self._waiting = 0
 
     def begin(self) -> list[Any]:
-        """A call begins: objects whose attributes it may replace."""
         self._journal.keep_length(self._runs)
         return [self, *self._at.begin(), *self._slots.begin(), *(b for cells in self._cells for b in cells.begin())]
+
+    @property
+    def combines(self) -> int:
+        return self._folded
+
+    @property
+    def places(self) -> int:
+        return self.occupied
 
     @property
     def occupied(self) -> int:
@@ -93,6 +101,13 @@ class SparseStore:
         if self._waiting > max(_WAITING, len(self._at)):
             self._settle()
 
+    def add_block(self, at: Array, keys: int, present: Array | None, cells: Sequence[Cells]) -> None:
+        if present is None and keys == 1:
+            self.add(CellList(at, np.zeros(len(at), np.int64), tuple(cells)))
+            return
+        full = np.arange(len(at) * keys) if present is None else np.flatnonzero(present)
+        self.add(CellList(at[full // keys], full % keys, tuple(c.take(full) for c in cells)))
+
     def _settle(self, before: int | None = None) -> None:
         """Sort waiting runs into the list; `before`: only what belongs to slices before this position."""
         runs, self._runs = self._runs, []
@@ -112,7 +127,7 @@ class SparseStore:
             tuple(Cells.concat([r.cells[a] for r in runs]) for a in range(len(self._aggs))),
         )
         settled = fold_equal(together, self._aggs)
-        self.combines += len(together) - len(settled)
+        self._folded += len(together) - len(settled)
         self._at.truncate(cut)
         self._slots.truncate(cut)
         self._at.append(settled.at)
@@ -121,13 +136,13 @@ class SparseStore:
             table.truncate(cut)
             table.append(cells)
 
-    def answer(self, lo: Array, hi: Array, news: Array) -> Answers:
+    def answer(self, lo: Array, hi: Array, news: Array) -> WindowAnswers:
         if not self._keyed:
             self._settle(int(hi.max()))
             index, offsets = self._between(lo, hi)
-            self.combines += len(index)
+            self._folded += len(index)
             values = tuple(a.lower_ranges(c.view(), index, offsets) for a, c in zip(self._aggs, self._cells))
-            return Answers(np.ones(len(lo), np.int64), np.zeros(len(lo), np.int64), values)
+            return WindowAnswers(np.ones(len(lo), np.int64), np.zeros(len(lo), np.int64), values)
         index, slots, which, bounds = self._by_key(lo, hi)
         # cells of a key lie in order of their slices: the last one tells whether there is news
         fresh = np.flatnonzero(self._at.view()[index[bounds[1:] - 1]] >= self._base + news[which])
@@ -135,7 +150,7 @@ class SparseStore:
             kept, kept_bounds = spread(bounds[fresh], bounds[fresh + 1])
             index, slots, which, bounds = index[kept], slots[kept], which[fresh], kept_bounds
         values = tuple(a.lower_ranges(c.view(), index, bounds) for a, c in zip(self._aggs, self._cells))
-        return Answers(np.bincount(which, minlength=len(lo)), slots[bounds[:-1]], values)
+        return WindowAnswers(np.bincount(which, minlength=len(lo)), slots[bounds[:-1]], values)
 
     def partials(self, lo: Array, hi: Array) -> CellList:
         if not len(lo):
@@ -149,7 +164,7 @@ class SparseStore:
         the range, and where its cells begin among them (and where the last ones end)."""
         self._settle(int(hi.max()))
         index, offsets = self._between(lo, hi)
-        self.combines += len(index)
+        self._folded += len(index)
         owner = np.repeat(np.arange(len(lo)), np.diff(offsets))
         order = stable_order_of_pairs(owner, self._slots.view()[index])
         index, owner = index[order], owner[order]
@@ -165,7 +180,7 @@ class SparseStore:
     def answer_one(self, slot: int, lo: Array, hi: Array) -> tuple[pa.Array, ...]:
         mine, first, last = self._of_slot(slot, lo, hi)
         index, offsets = spread(first, last)
-        self.combines += len(index)
+        self._folded += len(index)
         return tuple(a.lower_ranges(c.view(), mine[index], offsets) for a, c in zip(self._aggs, self._cells))
 
     def holds(self, slot: int, lo: Array, hi: Array) -> Array:

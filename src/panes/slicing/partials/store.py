@@ -7,9 +7,10 @@ list, keys by their slot. Windows are ranges of positions.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +37,7 @@ def mostly_empty(places: int, filled: int) -> bool:
 
 
 @dataclass(eq=False)
-class Answers:
+class WindowAnswers:
     """Results of windows, one window after the other: counts[w] of them, for keys in the order of their slots."""
 
     counts: Array  # per window asked for
@@ -62,54 +63,91 @@ class CellList:
         return CellList(self.at[index], self.slots[index], tuple(c.take(index) for c in self.cells))
 
 
-class Store(Protocol):
+class Store(ABC):
     """Partials by slice and key."""
 
-    name: str
-    combines: int
+    #: whether there is a place for every slice and key
+    dense: ClassVar[bool]
 
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """How it holds partials and answers windows, for users."""
+
+    @property
+    @abstractmethod
+    def combines(self) -> int:
+        """How many partials were put together so far."""
+
+    @abstractmethod
+    def begin(self) -> list[Any]:
+        """A call begins: objects whose attributes it may replace."""
+
+    @abstractmethod
     def open(self, fresh: Array, total: int) -> None:
         """New slices lie at these positions; there are now `total`."""
 
+    @abstractmethod
     def add(self, delta: CellList) -> None:
         """Combine partials into those held."""
 
+    @abstractmethod
+    def add_block(self, at: Array, keys: int, present: Array | None, cells: Sequence[Cells]) -> None:
+        """Partials of slices `at` for slots 0..keys-1, slice by slice; `present` says which hold rows (None: all)."""
+
+    @abstractmethod
     def drop(self, count: int) -> None:
         """The first slices are needed no more."""
 
+    @abstractmethod
     def merge(self, firsts: Array) -> None:
         """Slices from firsts[i] up to firsts[i + 1] become one (firsts[0] is 0)."""
 
-    def answer(self, lo: Array, hi: Array, news: Array) -> Answers:
+    @abstractmethod
+    def answer(self, lo: Array, hi: Array, news: Array) -> WindowAnswers:
         """Results of windows over slices [lo, hi), in order of their ends, for each key with rows in [news, hi)."""
 
+    @abstractmethod
     def partials(self, lo: Array, hi: Array) -> CellList:
         """What windows over slices [lo, hi), none of them empty, come to before it is lowered, for each key with rows;
         `at` is the number of the window."""
 
+    @abstractmethod
     def answer_one(self, slot: int, lo: Array, hi: Array) -> tuple[pa.Array, ...]:
         """Results of windows over slices [lo, hi) for one key, whether it has rows there or not."""
 
+    @abstractmethod
     def holds(self, slot: int, lo: Array, hi: Array) -> Array:
         """Whether a key has rows in each range of slices."""
 
+    @abstractmethod
     def cells(self, slots: Array | None) -> CellList:
         """Everything held, or what belongs to these slots."""
 
+    @abstractmethod
     def used_slots(self) -> Array:
         """Slots of keys that have rows, sorted."""
 
+    @abstractmethod
     def renumber(self, moved: Array) -> None:
         """`moved[slot]` is the new slot of a key, -1 if it has no rows; the order of keys stays."""
 
     @property
+    @abstractmethod
     def occupied(self) -> int:
         """How many cells hold rows."""
 
     @property
+    @abstractmethod
+    def places(self) -> int:
+        """How many cells there is a place for, filled or not."""
+
+    @property
+    @abstractmethod
     def nbytes(self) -> int: ...
 
     @property
+    @abstractmethod
     def nbytes_filled(self) -> int:
         """Bytes of the cells that hold rows, each with its slice and key: what a snapshot has to write."""
 

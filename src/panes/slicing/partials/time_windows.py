@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from panes.slicing.lane import Query
+from panes.slicing.lane import RunningWindow
 from panes.slicing.window_set import WindowSet, step_of
-from panes.windows.base import ALWAYS, NEVER, TIME, Array, ContextFree
+from panes.windows.base import ALWAYS, NEVER, TIME, Array, ContextFree, Regular
 from panes.windows.grid import check_count
-from panes.windows.periodic import Periodic
 
 #: Listing this many windows that turn out empty costs less than being careful.
 _CARELESS = 4096
@@ -44,7 +43,7 @@ class Spans:
 class TimeWindows:
     """Context-free windows on event time."""
 
-    def __init__(self, queries: Sequence[Query]) -> None:
+    def __init__(self, queries: Sequence[RunningWindow]) -> None:
         self.queries = tuple(queries)
         self.windows = [q.window for q in queries if isinstance(q.window, ContextFree)]
         self._set = WindowSet(TIME, self.queries)
@@ -52,8 +51,8 @@ class TimeWindows:
         self.reach = int(min(max((w.reach for w in self.windows), default=0), 2**62))
         self.fresh = dict(self._set.fresh)
         self._rate = sum(1 / step_of(w) for w in self.windows)
-        periodic = [(q.number, w) for q, w in zip(queries, self.windows) if isinstance(w, Periodic)]
-        self._others = [w for w in self.windows if not isinstance(w, Periodic)]
+        periodic = [(q.number, w) for q, w in zip(queries, self.windows) if isinstance(w, Regular)]
+        self._others = [w for w in self.windows if not isinstance(w, Regular)]
         self._periodic_once = [*dict.fromkeys(w for _, w in periodic)]
         self._others_once = [*dict.fromkeys(self._others)]
         self._numbers = np.array([n for n, _ in periodic], np.int64)
@@ -191,9 +190,11 @@ def _next_end(window: ContextFree, progress: int) -> int:
     return int(ends[0]) if len(ends) else min(progress + step + 1, NEVER)
 
 
-def _of_slices(query: Query, window: ContextFree, slices: Array, lo: int, hi: int) -> tuple[Array, Array, Array]:
+def _of_slices(
+    query: RunningWindow, window: ContextFree, slices: Array, lo: int, hi: int
+) -> tuple[Array, Array, Array]:
     """Windows of one query with lo < end <= hi that hold one of the slices, in order of their ends."""
-    if not isinstance(window, Periodic):
+    if not isinstance(window, Regular):
         return WindowSet(TIME, [query]).ending_among(slices, lo, hi)
     size, slide, offset = window.size, window.slide, window.offset
     first = (slices - (offset + size)) // slide + 1

@@ -6,20 +6,107 @@ are complete comes out; the same when time passes, and at the end of the stream.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from panes.errors import naming
-from panes.slicing.lane import Query
-from panes.slicing.rows import free_forms
+from panes.errors import QueryError, naming
+from panes.slicing.lane import RunningWindow
 from panes.slicing.rows.key_state import KeyState
-from panes.windows.base import NEVER, Closed, Discretizer, FreeForm, KeyRuns, Machine, Running
-from panes.windows.session import SessionScan
+from panes.state.bank import BankColumn
+from panes.windows.base import (
+    ALWAYS,
+    NEVER,
+    Array,
+    Closed,
+    Discretizer,
+    FreeForm,
+    KeyRuns,
+    MachineWindow,
+    Running,
+    Sessions,
+)
 
-Array = np.ndarray
+
+class _Found:
+    """Windows as they are found, and the first row that each key holds."""
+
+    def __init__(self, form: FreeForm, heads: Array) -> None:
+        self.form, self.heads = form, heads
+        self.windows: list[tuple[int, int, int, int, int]] = []
+
+    def give(self, slot: int, expired: int, end: int | None, stop: int, times: tuple[int, int]) -> None:
+        """Rows leave; what is held of rows up to `stop` is a window, if it has an `end`.
+
+        `times` are that of the last row before it, and that which events have reached: its end lies between them.
+        """
+        self.heads[slot] = head = min(int(self.heads[slot]) + expired, stop)
+        if end is None or head == stop:
+            return
+        last, now = times
+        if end != NEVER and not last <= end <= now:
+            said = getattr(self.form, "user_code", repr(self.form))
+            raise QueryError(
+                f"{said} named the end {end}: it must lie from {last}, the time of the last row before it, to {now}, "
+                "the time that events have reached"
+            )
+        # where it begins, the time of its first row, is filled in from the slice
+        self.windows.append((slot, head, stop, ALWAYS, end))
+
+    def by_time(self, slot: int, due: Iterable[tuple[int, int]], stop: int, times: tuple[int, int]) -> None:
+        for expired, end in due:
+            self.give(slot, expired, end, stop, times)
+
+    def closed(self) -> Closed:
+        return Closed(*np.array(self.windows, np.int64).reshape(-1, 5).T.copy())
+
+
+def form_take(form: FreeForm, runs: KeyRuns, states: Array, heads: Array, last_times: Array) -> Closed:
+    """Rows have come. `last_times`: per key the time of the row before them."""
+    found = _Found(form, heads)
+    times = runs.times.tolist()
+    columns = {name: values.tolist() for name, values in runs.columns.items() if name in form.columns}
+    for g, slot in enumerate(runs.slots.tolist()):
+        if states[slot] is None:
+            states[slot] = form.new_state()
+            heads[slot] = runs.first_pos[g]
+        state, position, last = states[slot], int(runs.first_pos[g]), int(last_times[slot])
+        for i in range(int(runs.offsets[g]), int(runs.offsets[g + 1])):
+            time = times[i]
+            if form.timed:
+                found.by_time(slot, form.on_time(state, time), position, (last, time))
+            row = {name: values[i] for name, values in columns.items()}
+            found.give(slot, *form.on_row(state, row, position, time), position, (last, time))
+            position, last = position + 1, time
+        if form.timed:  # the watermark may have been there before the row
+            found.by_time(slot, form.on_time(state, last), position, (last, last))
+    return found.closed()
+
+
+def form_advance(form: FreeForm, watermark: int, states: Array, heads: Array, seen: Array, last_times: Array) -> Closed:
+    """Event time has reached `watermark`. `seen`: how many rows each key has had."""
+    if not form.timed:
+        return Closed.none()
+    found = _Found(form, heads)
+    for slot in _known(states):
+        last = int(last_times[slot])
+        found.by_time(slot, form.on_time(states[slot], watermark), int(seen[slot]), (last, max(last, watermark)))
+    return found.closed()
+
+
+def form_finish(form: FreeForm, states: Array, heads: Array, seen: Array, last_times: Array) -> Closed:
+    """End of stream."""
+    found = _Found(form, heads)
+    for slot in _known(states):
+        state, stop, last = states[slot], int(seen[slot]), int(last_times[slot])
+        found.by_time(slot, form.on_finish(state), stop, (last, NEVER))
+    return found.closed()
+
+
+def _known(states: Array) -> list[int]:
+    return [slot for slot, state in enumerate(states) if state is not None]
+
 
 #: windows that are complete, by the number of their query
 Complete = list[tuple[int, Closed]]
@@ -28,11 +115,11 @@ Complete = list[tuple[int, Closed]]
 class DrivenWindows:
     """The data-driven windows among some queries."""
 
-    def __init__(self, queries: Sequence[Query], *, reduces: bool) -> None:
+    def __init__(self, queries: Sequence[RunningWindow], *, reduces: bool) -> None:
         """`reduces`: all aggregates can be computed from partials."""
         self._discretizers = [(q.number, q.window) for q in queries if isinstance(q.window, Discretizer)]
         self.free_forms = [(q.number, q.window) for q in queries if isinstance(q.window, FreeForm)]
-        self.machines = [(q.number, q.window) for q in queries if isinstance(q.window, Machine)]
+        self.machines = [(q.number, q.window) for q in queries if isinstance(q.window, MachineWindow)]
         self._reduces = reduces
         all_ = (*self._discretizers, *self.free_forms, *self.machines)
         self.columns = {c for _, window in all_ for c in window.columns}
@@ -47,11 +134,14 @@ class DrivenWindows:
 
     @property
     def sessions_only(self) -> bool:
-        return not (self.free_forms or self.machines) and all(isinstance(w, SessionScan) for _, w in self._discretizers)
+        return not (self.free_forms or self.machines) and all(isinstance(w, Sessions) for _, w in self._discretizers)
 
-    def states(self) -> Mapping[int, Mapping[str, Any]]:
-        """Columns of state per key, with defaults."""
-        return {number: window.state for number, window in self._discretizers}
+    def states(self) -> Mapping[int, Mapping[str, BankColumn]]:
+        """Columns of state per key."""
+        return {
+            number: {name: BankColumn(default, name in window.packed) for name, default in window.state.items()}
+            for number, window in self._discretizers
+        }
 
     def starts(self) -> Mapping[int, Callable[[], Running]]:
         """How machines begin."""
@@ -68,7 +158,7 @@ class DrivenWindows:
             cut[scanned.cuts[scanned.cuts < len(cut)]] = True
             complete.append((number, scanned.closed))
         for number, form in self.free_forms:
-            complete.append((number, free_forms.take(form, runs, *keys.free_form(number, runs.slots), keys.last[0])))
+            complete.append((number, form_take(form, runs, *keys.free_form(number, runs.slots), keys.last[0])))
         for number, machine in self.machines:
             if keys.journal.is_open:
                 keys.journal.undo_by(keys.machines[number].saved(runs.slots))
@@ -84,15 +174,20 @@ class DrivenWindows:
         slots = np.arange(len(keys))
         for number, window in self._discretizers:
             state = keys.window_state(number, slots)
-            keys.keep_user_objects(number, window.asked_by_time(state))
+            asked = window.asked_by_time(state)
+            keys.keep_user_objects(number, asked)
             closed = window.advance(watermark, slots, state)
+            if len(asked):
+                keys.journal.changed.note(slots[asked])
             if len(closed):
+                keys.journal.changed.note(closed.slots)
                 keys.store_window_state(number, slots, state)
                 complete.append((number, closed))
         for number, form in self.free_forms:
             if form.timed:
+                keys.journal.changed.note_all()
                 known = (*keys.free_form(number, slots), keys.rows_seen, keys.last[0])
-                complete.append((number, free_forms.advance(form, watermark, *known)))
+                complete.append((number, form_advance(form, watermark, *known)))
         for number, machine in self.machines:
             if keys.journal.is_open:
                 keys.journal.undo_by(keys.machines[number].saved(None))
@@ -109,7 +204,7 @@ class DrivenWindows:
             complete.append((number, window.finish(slots, keys.window_state(number, slots), keys.rows_seen)))
         for number, form in self.free_forms:
             known = (*keys.free_form(number, slots), keys.rows_seen, keys.last[0])
-            complete.append((number, free_forms.finish(form, *known)))
+            complete.append((number, form_finish(form, *known)))
         for number, _ in self.machines:
             if keys.journal.is_open:
                 keys.journal.undo_by(keys.machines[number].saved(None))

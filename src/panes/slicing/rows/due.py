@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from panes.slicing.arrays import spread
 from panes.slicing.lane import NO_TIME, with_nan
-from panes.slicing.ranges import spread
 from panes.slicing.rows.key_state import KeyState
 from panes.slicing.rows.slice_table import SliceIndex, SliceTable
 from panes.slicing.window_set import WindowSet
@@ -87,9 +88,9 @@ class Due:
 
     def located(self, table: SliceTable) -> Due:
         """Fill in slices for windows known by rows, and rows for windows known by slices."""
-        if not len(self):
-            return self
         i0, i1 = self.i0, self.i1
+        if not len(self) or not ((i0 == _UNKNOWN).any() or (self.start_pos == _UNKNOWN).any()):
+            return self
         by_rows = i0 == _UNKNOWN
         some_by_rows = bool(by_rows.any())
         if some_by_rows:
@@ -113,10 +114,26 @@ class Due:
         )  # fmt: skip
 
     def take(self, index: Array) -> Due:
-        return Due(*(column[index] for column in self.columns()))
+        return Due(*(column.take(index) for column in self.columns()))
 
 
 _NONE = Due(*[np.empty(0, np.int64)] * 10)
+
+
+@dataclass(frozen=True)
+class FoundWindows:
+    """Windows that are due, with their results (one Arrow array per aggregate; none if nobody asked for them)."""
+
+    due: Due
+    values: tuple[pa.Array, ...]
+
+    def __len__(self) -> int:
+        return len(self.due)
+
+    @classmethod
+    def concat(cls, parts: Sequence[FoundWindows]) -> FoundWindows:
+        values = tuple(pa.concat_arrays(columns) for columns in zip(*(part.values for part in parts)))
+        return cls(Due.concat([part.due for part in parts]), values)
 
 
 class DueFinder:

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
+from copy import copy
 from typing import Any
 
 import numpy as np
 
 from panes.slicing.window_set import WindowSet
+from panes.state.bank import Bank, BankColumn
 from panes.state.journal import Journal, Replaced
 from panes.windows.base import ALWAYS, NEVER, Discretizer, FreeForm, KeyRuns, Running
 
 Array = np.ndarray
 
 
-#: plain columns, one value per key, as attributes of KeyState
-KEY_COLUMNS = ("rows_seen", "purged_time", "purged_pos", "sealed")
+#: columns of every key: how many rows it has had, the largest time and position of rows that are not held any more,
+#: and whether the next row begins a new slice
+_PLAIN = {
+    "rows_seen": BankColumn(np.int64(0)),
+    "purged_time": BankColumn(np.int64(ALWAYS)),
+    "purged_pos": BankColumn(np.int64(0)),
+    "sealed": BankColumn(np.bool_(False)),
+}
 
 
 class KeyState:
-    """Columns indexed by key slot."""
+    """A bank by key slot, its columns at hand by what they are; and machines, which have state of their own."""
 
     replaced = Replaced(
         "rows_seen",
@@ -31,92 +39,72 @@ class KeyState:
         "free_forms",
         "machines",
         "given_from",
-        "_defaults",
+        "_states",
+        "_forms",
     )
 
     def __init__(self, dimension_types: Sequence[np.dtype], journal: Journal | None = None) -> None:
         self.journal = journal or Journal()
         self._types = [np.dtype(np.int64), *dimension_types]
-        self._defaults: dict[int, dict[str, Any]] = {}
-        self.rows_seen = np.zeros(0, np.int64)
-        self.last = tuple(np.zeros(0, t) for t in self._types)  # last value on each dimension
-        self.purged_time = np.zeros(0, np.int64)  # largest time / position of rows no longer held
-        self.purged_pos = np.zeros(0, np.int64)
-        self.sealed = np.zeros(0, bool)  # the next row begins a new slice
-        self.windows: dict[int, dict[str, Array]] = {}
-        self.free_forms: dict[int, tuple[Array, Array]] = {}  # number -> (user state, first row held)
+        last = {f"last.{d}": BankColumn(kind.type(_lowest(kind))) for d, kind in enumerate(self._types)}
+        self._always = {**_PLAIN, **last}
+        self.bank = Bank(self._always, self.journal)
+        self._states: dict[int, tuple[str, ...]] = {}  # by window, what its columns are called
+        self._forms: tuple[int, ...] = ()
         self.machines: dict[int, Running] = {}
         #: windows added while running are given only from here on: number -> (smallest start, per slot or scalar)
         self.given_from: dict[int, Any] = {}
+        self._at_hand()
 
     def __len__(self) -> int:
         return len(self.rows_seen)
 
+    def _at_hand(self) -> None:
+        """Columns are others: those that are read row by row are attributes."""
+        columns = self.bank.columns
+        self.rows_seen, self.sealed = columns["rows_seen"], columns["sealed"]
+        self.purged_time, self.purged_pos = columns["purged_time"], columns["purged_pos"]
+        #: the last value on each dimension
+        self.last = tuple(columns[f"last.{d}"] for d in range(len(self._types)))
+        self.windows = {n: {name: columns[f"window.{n}.{name}"] for name in names} for n, names in self._states.items()}
+        #: the user's state, and the first row held
+        self.free_forms = {n: (columns[f"free.{n}.state"], columns[f"free.{n}.head"]) for n in self._forms}
+
     def begin(self) -> list[Any]:
         """A call begins: objects whose attributes it may replace."""
-        containers: list[dict[Any, Any]] = [self.free_forms, self.given_from, *self.windows.values()]
-        for container in containers:
-            if container:
-                self.journal.keep_container(container)
-        return [self]
+        if self.given_from:
+            self.journal.keep_container(self.given_from)
+        return [self, self.bank]
 
     @property
     def nbytes(self) -> int:
-        columns = [*(getattr(self, name) for name in KEY_COLUMNS), *self.last]
-        columns += [c for state in self.windows.values() for c in state.values()]
-        columns += [c for pair in self.free_forms.values() for c in pair]
-        return sum(c.nbytes for c in columns) + sum(m.nbytes for m in self.machines.values())
+        return self.bank.nbytes + sum(m.nbytes for m in self.machines.values())
 
     def grow(self, n: int) -> None:
         """Room for slots 0..n-1."""
-        have = len(self)
-        if n <= have:
-            return
-        more = max(n, have + have // 2) - have if have else n
-        self.rows_seen = _pad(self.rows_seen, more, 0)
-        self.last = tuple(_pad(a, more, _lowest(a.dtype)) for a in self.last)
-        self.purged_time = _pad(self.purged_time, more, ALWAYS)
-        self.purged_pos = _pad(self.purged_pos, more, 0)
-        self.sealed = _pad(self.sealed, more, False)
-        for number, state in self.windows.items():
-            for name, default in self._defaults[number].items():
-                state[name] = self._padded(state[name], more, default)
-        for number, (states, heads) in self.free_forms.items():
-            self.free_forms[number] = (self._padded(states, more, None), _pad(heads, more, NEVER))
-        for number, start in self.given_from.items():
-            if isinstance(start, np.ndarray):
-                self.given_from[number] = _pad(start, more, _lowest(start.dtype))
-
-    def _padded(self, column: Array, more: int, fill: Any) -> Array:
-        padded = _pad(column, more, fill)
-        if column.dtype == object:
-            # both hold the same objects: what user code does to one is taken back in the other, too
-            self.journal.undo_by(_copy_back, column, padded)
-        return padded
+        if n > len(self) and self.bank.grow(n):
+            self._at_hand()
+            for number, start in self.given_from.items():
+                if isinstance(start, np.ndarray):
+                    self.given_from[number] = _pad(start, len(self) - len(start), _lowest(start.dtype))
 
     def set_windows(
         self,
-        states: Mapping[int, Mapping[str, Any]],
+        states: Mapping[int, Mapping[str, BankColumn]],
         free_forms: Sequence[tuple[int, FreeForm]],
         machines: Mapping[int, Callable[[], Running]],
         numbers: Set[int],
     ) -> None:
         """State columns (by window: names and defaults); windows that stay keep theirs. `numbers`: all there are."""
-        kept = self.windows
-        self._defaults = {number: dict(state) for number, state in states.items()}
-        self.windows = {
-            number: kept.get(number)
-            or {
-                name: _pad(np.empty(0, np.asarray(default).dtype), len(self), default)
-                for name, default in state.items()
-            }
-            for number, state in states.items()
+        of_windows = {f"window.{n}.{name}": column for n, state in states.items() for name, column in state.items()}
+        of_forms = {
+            f"free.{n}.{name}": BankColumn(default)
+            for n, _ in free_forms
+            for name, default in (("state", None), ("head", np.int64(NEVER)))
         }
-        forms = self.free_forms
-        self.free_forms = {
-            number: forms.get(number) or (np.full(len(self), None, object), np.full(len(self), NEVER))
-            for number, _ in free_forms
-        }
+        self.bank.declare({**self._always, **of_windows, **of_forms})
+        self._states, self._forms = {n: tuple(state) for n, state in states.items()}, tuple(n for n, _ in free_forms)
+        self._at_hand()
         running = self.machines
         self.machines = {number: running.get(number) or start() for number, start in machines.items()}
         self.given_from = {n: start for n, start in self.given_from.items() if n in numbers}
@@ -183,6 +171,7 @@ class KeyState:
         if slots[0] != slots[-1]:
             first = np.append(first, (slots[1:] != slots[:-1]).nonzero()[0] + 1)
         slots = slots[first]
+        self.journal.changed.note(slots)
         for column, values in ((self.purged_time, times), (self.purged_pos, stops)):
             was = column[slots]
             self.journal.saw(column, slots, was)
@@ -207,13 +196,9 @@ class KeyState:
 
     def select(self, slots: Array) -> KeyState:
         """A copy of these slots' state, renumbered 0, 1, ..."""
-        part = KeyState(self._types[1:], self.journal)
-        part._defaults = self._defaults
-        for name in KEY_COLUMNS:
-            setattr(part, name, getattr(self, name)[slots])
-        part.last = tuple(a[slots] for a in self.last)
-        part.windows = {n: {k: _copied(v[slots]) for k, v in s.items()} for n, s in self.windows.items()}
-        part.free_forms = {n: (_copied(s[slots]), h[slots]) for n, (s, h) in self.free_forms.items()}
+        part = copy(self)
+        part.bank = self.bank.select(slots)
+        part._at_hand()
         part.machines = {n: m.select(slots) for n, m in self.machines.items()}
         part.given_from = {n: (s[slots] if isinstance(s, np.ndarray) else s) for n, s in self.given_from.items()}
         return part
@@ -221,16 +206,7 @@ class KeyState:
     def put(self, slots: Array, part: KeyState) -> None:
         """Write the state of `select` back to these slots."""
         self.grow(int(slots.max()) + 1 if len(slots) else 0)
-        columns = [(getattr(self, name), getattr(part, name)) for name in KEY_COLUMNS]
-        for mine, theirs in (*columns, *zip(self.last, part.last)):
-            self.journal.keep(mine, slots)
-            mine[slots] = theirs
-        for number, state in part.windows.items():
-            self.store_window_state(number, slots, state)
-        for number, (states, heads) in part.free_forms.items():
-            for mine, theirs in zip(self.free_forms[number], (states, heads)):
-                self.journal.keep(mine, slots)
-                mine[slots] = theirs
+        self.bank.put(slots, part.bank)
         for number, machine in part.machines.items():
             self.journal.undo_by(self.machines[number].saved(slots))
             self.machines[number].put(slots, machine)
@@ -250,20 +226,5 @@ def _pad(column: Array, more: int, fill: Any) -> Array:
     return np.concatenate((column, tail))
 
 
-def _copy_back(column: Array, padded: Array) -> None:
-    column[:] = padded[: len(column)]
-
-
 def _lowest(dtype: np.dtype) -> Any:
     return -np.inf if dtype == np.float64 else ALWAYS
-
-
-def _copied(column: Array) -> Array:
-    """A column that shares no user object with the original."""
-    if column.dtype != object:
-        return column
-    from copy import deepcopy
-
-    out = np.empty(len(column), object)
-    out[:] = [deepcopy(v) for v in column]
-    return out

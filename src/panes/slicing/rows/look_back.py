@@ -12,14 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from panes.slicing.empty_limit import check_unchanged
-from panes.slicing.lane import NO_TIME, Query
+from panes.slicing.lane import NO_TIME, RunningWindow
 from panes.slicing.rows.due import Due, ending_in_union, infinity, pairs
 from panes.slicing.rows.key_state import KeyState
 from panes.slicing.rows.slice_table import SliceIndex, SliceTable
-from panes.slicing.window_set import WindowSet
-from panes.windows.base import ALWAYS, ROWS, TIME, LookBack, Measure
-from panes.windows.periodic import Periodic
+from panes.slicing.window_set import WindowSet, check_unchanged
+from panes.windows.base import ALWAYS, ROWS, TIME, LookBack, Measure, Regular
 
 Array = np.ndarray
 #: Columns of floats are compared to as many digits as sizes are read with.
@@ -40,14 +38,14 @@ class _One:
 class LookBacks:
     """All "last so much" windows of a slicer."""
 
-    def __init__(self, queries: Sequence[Query], dimensions: Sequence[str]) -> None:
+    def __init__(self, queries: Sequence[RunningWindow], dimensions: Sequence[str]) -> None:
         place = {name: 1 + i for i, name in enumerate(dimensions)}
 
         def dimension(measure: Measure) -> int | None:
             return None if measure == ROWS else 0 if measure == TIME else place[str(measure.dimension)]
 
         self._all = [
-            _One(q.number, w, WindowSet(w.measure, [Query("", q.number, w.ticks)]), dimension(w.measure),
+            _One(q.number, w, WindowSet(w.measure, [RunningWindow("", q.number, w.ticks)]), dimension(w.measure),
                  dimension(w.back))
             for q in queries
             if isinstance(w := q.window, LookBack)
@@ -118,7 +116,7 @@ class LookBacks:
         slots, lo, hi = slots[open_], lo[open_], hi[open_]
         if not len(slots):
             return Due.none()
-        if isinstance(one.window.ticks, Periodic):
+        if isinstance(one.window.ticks, Regular):
             steps = (hi.astype(np.float64) - lo.astype(np.float64)) / one.window.ticks.slide
             check_unchanged(steps.sum(), lo.min(), hi.max())
         if one.d == 0:  # all keys have come equally far

@@ -1,4 +1,7 @@
-"""The rule of column measures: in event-time order of a key, values must be there and must not go back."""
+"""Rows on column measures: slices are cut where windows begin or end on one.
+
+In event-time order of a key, values must be there and must not go back; rows that break the rule are turned away.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,11 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
+from panes.aggregates.base import Column
 from panes.errors import QueryError
-from panes.slicing.lane import Rows
+from panes.slicing.lane import RowBatch
 from panes.slicing.rows.key_state import KeyState
+from panes.slicing.window_set import WindowSet
 
 Array = np.ndarray
 
@@ -32,7 +37,9 @@ def measure_dtype(label: str, name: str, kind: pa.DataType) -> np.dtype:
     raise QueryError(f"window {label!r}: on={name!r} must be a number, so that it can advance; it is {kind}")
 
 
-def broken(rows: Rows, dimensions: Mapping[str, np.dtype], limits: Limits, keys: KeyState) -> list[tuple[Array, str]]:
+def broken(
+    rows: RowBatch, dimensions: Mapping[str, np.dtype], limits: Limits, keys: KeyState
+) -> list[tuple[Array, str]]:
     """Masks of rows (in event-time order) that break the rule, with the reasons; none if all are fine."""
     if not dimensions:
         return []
@@ -88,3 +95,32 @@ def _first_of_each(found: Array, slots: Array) -> Array:
     index = np.flatnonzero(found)
     _, first = np.unique(slots[index], return_index=True)
     return index[first]
+
+
+def mark_cuts(cut: Array, values: Array, heads: Array, previous: Array, windows: WindowSet) -> None:
+    """Set cut where an edge lies in (value before, value]; `previous` is the value before each key's first row."""
+    if len(heads) == 1:
+        edges, jumps = windows.edges_among(np.concatenate((previous, values)))
+        for marks in (edges, jumps):
+            at = values.searchsorted(marks)
+            cut[at[at < len(cut)]] = True
+        return
+    edges, jumps = windows.edges_among(np.sort(np.concatenate((previous, values))))
+    marks = np.concatenate((edges, jumps))
+    marks.sort()
+    place = marks.searchsorted(values, side="right")
+    changed = np.empty(len(cut), bool)
+    changed[1:] = place[1:] != place[:-1]
+    changed[heads] = place[heads] != marks.searchsorted(previous, side="right")
+    cut |= changed
+
+
+def plain(column: Column) -> Array:
+    """A column as discretizers see it: null is False for booleans, NaN for numbers, None for the rest."""
+    if column.valid is None or column.valid.all():
+        return column.values
+    if column.values.dtype == bool:
+        return column.values & column.valid
+    if column.values.dtype == object:
+        return np.where(column.valid, column.values, np.array(None))
+    return np.where(column.valid, column.values.astype(np.float64), np.nan)

@@ -9,28 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from panes.aggregates.base import Cells
 from panes.errors import QueryError
-from panes.slicing.lane import Agg, Query, Rows
-from panes.slicing.ranges import spread
-from panes.slicing.rows.changes import Changes
-from panes.slicing.rows.cutting import mark_cuts, plain
+from panes.slicing.arrays import spread
+from panes.slicing.lane import Agg, RowBatch, RunningWindow
+from panes.slicing.rows.corrections import can_take_out
 from panes.slicing.rows.driven import DrivenWindows
-from panes.slicing.rows.due import Due, DueFinder, first_times, since
-from panes.slicing.rows.empty_windows import EmptyWindows
+from panes.slicing.rows.due import Due, DueFinder, FoundWindows, first_times, since
+from panes.slicing.rows.emission import Changes, EmptyRanges
+from panes.slicing.rows.key_borders import BorderWindows
 from panes.slicing.rows.key_state import KeyState, horizons
 from panes.slicing.rows.look_back import LookBacks
+from panes.slicing.rows.measures import mark_cuts, plain
 from panes.slicing.rows.range_fold import lower_ranges
 from panes.slicing.rows.reorder import stable_order
-from panes.slicing.rows.shifting import can_take_out
-from panes.slicing.rows.slice_table import SliceIndex, SliceTable
+from panes.slicing.rows.slice_table import SliceIndex, SliceTable, go_on, sliced
 from panes.slicing.window_set import WindowSet
+from panes.state.bank import BankColumn
 from panes.state.journal import Journal, Replaced
 from panes.windows.base import (
     ALWAYS,
@@ -42,31 +42,16 @@ from panes.windows.base import (
     Closed,
     ContextClass,
     ContextFree,
+    KeyBorders,
     KeyRuns,
     LookBack,
     Measure,
+    Sessions,
 )
-from panes.windows.session import SessionScan
 
 Array = np.ndarray
 #: In order, slices are looked at for some to join when there are so many more, and half as many, than were left last.
 _CROWDED = 8
-
-
-@dataclass(frozen=True)
-class Found:
-    """Windows that are due, with their results (one Arrow array per aggregate; none if nobody asked for them)."""
-
-    due: Due
-    values: tuple[pa.Array, ...]
-
-    def __len__(self) -> int:
-        return len(self.due)
-
-    @classmethod
-    def concat(cls, parts: Sequence[Found]) -> Found:
-        values = tuple(pa.concat_arrays(columns) for columns in zip(*(part.values for part in parts)))
-        return cls(Due.concat([part.due for part in parts]), values)
 
 
 class OrderedSlicer:
@@ -89,6 +74,8 @@ class OrderedSlicer:
         "limits",
         "driven",
         "look_backs",
+        "borders",
+        "planned",
         "slice_per_row",
         "empty",
         "changes",
@@ -99,7 +86,7 @@ class OrderedSlicer:
 
     def __init__(
         self,
-        queries: Sequence[Query],
+        queries: Sequence[RunningWindow],
         aggs: Sequence[Agg],
         dimensions: Mapping[str, np.dtype],
         *,
@@ -121,28 +108,28 @@ class OrderedSlicer:
         self.merges = 0  # how many slices were joined to the one before
         self._in_order = in_order
         self._crowded = _CROWDED
-        #: what machines cost: reduce calls before windows end and when they end, and the most slices of a window
+        #: what windows with a plan cost: reduce calls before windows end and when they end, and the most slices of one
         self.costs = {"reduce_before": 0, "reduce_at_end": 0, "buffered": 0}
         #: where late rows may still come between others: what they would change is held, if it can be changed in place
         self.settled: KeyState | None = None
         self._after_purge = 0  # slices left by the last purge
-        self._nothing = Found(Due.none(), tuple(pa.nulls(0, a.bound.out_type) for a in self.aggs))
+        self._nothing = FoundWindows(Due.none(), tuple(pa.nulls(0, a.bound.out_type) for a in self.aggs))
         self.keys = KeyState(tuple(self.dimensions.values()), journal)
         self.slices = self.no_slices()
-        #: each row that the last window of a policy may hold, as a slice of its own
+        #: each row that a window at the end of the stream may hold, as a slice of its own
         self.rest = self.no_slices()
         self.set_queries(queries)
 
     def begin(self) -> list[Any]:
         """A call begins: objects whose attributes it may replace."""
-        if self.driven.machines:
+        if self.planned:
             self.keys.journal.keep_container(self.costs)
         return [self, *self.keys.begin()]
 
-    def set_queries(self, queries: Sequence[Query]) -> None:
+    def set_queries(self, queries: Sequence[RunningWindow]) -> None:
         """Use these windows from now on; keeps the state of those that stay."""
         self.queries = tuple(queries)
-        by_measure: dict[Measure, list[Query]] = {}
+        by_measure: dict[Measure, list[RunningWindow]] = {}
         for query in queries:
             if isinstance(query.window, ContextFree):
                 by_measure.setdefault(query.window.measure, []).append(query)
@@ -152,20 +139,24 @@ class OrderedSlicer:
         self.limits = {d: column_sets[d].limits if d in column_sets else everything for d in self.dimensions}
         self.driven = DrivenWindows(queries, reduces=not any(b.laws.holistic for b in self._bounds))
         self.look_backs = LookBacks(queries, tuple(self.dimensions))
+        self.borders = BorderWindows(queries)
+        #: the windows that say how they are assembled, and what it costs, by number
+        self.planned = [*self.borders.plans, *(number for number, _ in self.driven.machines)]
         #: a window that starts "so much back" may start at any row, so every row is a slice of its own
         self.slice_per_row = bool(self.look_backs or self.driven.free_forms)
         self._measures = {q.number: q.window.measure for q in queries}
         self._shown_by_time = {q.number for q in queries if q.window.context is ContextClass.SESSION}
-        self.empty = EmptyWindows(queries) if self.emit_empty else None
+        self.empty = EmptyRanges(queries) if self.emit_empty else None
         self.changes = Changes(queries)
-        free = not (self.driven or self.look_backs) and all(s.periodic for s in self.sets.values())
+        by_sets = not (self.driven or self.look_backs or self.borders)
+        free = by_sets and all(s.periodic for s in self.sets.values())
         #: in order, slices in which no window to come begins can be joined, if it is known where windows begin
         self._joins = self._in_order and free and {*self.sets} <= {ROWS, TIME}
-        only_rows = set(self.sets) == {ROWS} and len(self.sets) == 1 and not (self.driven or self.look_backs)
+        only_rows = set(self.sets) == {ROWS} and len(self.sets) == 1 and by_sets
         plain_rows = only_rows and not self.dimensions and not any(q.window.changes_only for q in queries)
         #: the windows, if all count rows and late rows can be put among their slices
         self.counting = self.sets[ROWS] if plain_rows and can_take_out(self.aggs) else None
-        states: dict[int, dict[str, Any]] = {}
+        states: dict[int, dict[str, BankColumn]] = {}
         for some in (self.driven.states(), self.changes.state, {} if self.empty is None else self.empty.state):
             for number, state in some.items():
                 states.setdefault(number, {}).update(state)
@@ -177,7 +168,7 @@ class OrderedSlicer:
         dims = tuple(np.empty(0, t) for t in (np.dtype(np.int64), *self.dimensions.values()))
         return SliceTable(empty, empty, empty, dims, dims, tuple(a.bound.empty(0) for a in self.aggs))
 
-    def take(self, rows: Rows, *, results: bool = True) -> Found:
+    def take(self, rows: RowBatch, *, results: bool = True) -> FoundWindows:
         """Rows in event-time order, all behind the watermark; returns windows that rows alone complete.
 
         Without `results`, here and in `advance`, nothing is computed for the windows found.
@@ -185,29 +176,39 @@ class OrderedSlicer:
         if not len(rows):
             return self._nothing
         rows, runs = self._by_key(rows)
+        self.keys.journal.changed.note(runs.slots)
         values = (rows.times, *(self._values(rows, runs, d, t) for d, t in self.dimensions.items()))
         before = self.keys.progress(runs.slots)
         held = self._open_slices(runs.slots)
         cut = self._context_free_cuts(runs, values, before, held)
         complete = self.driven.take(runs, self.keys, cut)
-        new = self._continue_open(self._slice(rows, runs, values, cut), runs, cut)
-        if self.driven.machines:
+        new = sliced(rows, runs, values, cut, self.aggs)
+        joined = runs.slots[~cut[runs.offsets[:-1]]]
+        if len(joined):
+            self.slices, new = go_on(self.slices, new, joined, self.aggs)
+            self.updates += len(joined)
+            self.combines += len(joined) * len(self.aggs)
+        if self.planned:
             self.costs["reduce_before"] += len(rows) - len(new) + int(np.count_nonzero(~cut[runs.offsets[:-1]]))
         self.slices = self.slices.append(new)
-        self._keep_rest(rows, runs, values)
         self.keys.note(runs, values, before)
+        self._keep_rest(rows, runs, values)
         by_rows = [
             *self.finder.by_rows(self.slices, runs.slots, before, self.keys),
             *self.look_backs.by_rows(self.slices, runs.slots, before, self.keys),
+            *self.borders.by_rows(self.slices, runs.slots, before, self.keys),
         ]
         found = self._found([*(self._of_closed(n, c) for n, c in complete), *by_rows], results)
         if len(self.slices) > 2 * self._after_purge + 64:
             self.purge()
         return found
 
-    def _keep_rest(self, rows: Rows, runs: KeyRuns, values: tuple[Array, ...]) -> None:
+    def _keep_rest(self, rows: RowBatch, runs: KeyRuns, values: tuple[Array, ...]) -> None:
         """Rows that the end of the stream makes windows of, though they begin inside slices."""
         needed = self.driven.needed_at_end(self.keys)
+        if self.borders.keep_rows:
+            of_borders = self.borders.needed_at_end(runs, self.rest, self.keys)
+            needed = of_borders if needed is None else np.minimum(needed, of_borders)
         if needed is None:
             return
         heads, ends = runs.offsets[:-1], runs.offsets[1:]
@@ -241,15 +242,17 @@ class OrderedSlicer:
             return due
         return due.take(np.flatnonzero(self.keys.admits(due.number, due.slot, due.start)))
 
-    def _by_key(self, rows: Rows) -> tuple[Rows, KeyRuns]:
+    def _by_key(self, rows: RowBatch) -> tuple[RowBatch, KeyRuns]:
         """The rows grouped by key (time order kept inside), and the same as discretizers see them."""
         n = len(rows)
         slots, offsets, arrival = np.zeros(1, np.int64), np.array([0, n]), None
         if rows.slots is not None:
             owner = rows.slots
             if (owner[1:] < owner[:-1]).any():
-                order = stable_order(owner)
-                rows, owner, arrival = rows.take(order, in_order=False), owner[order], order
+                arrival = stable_order(owner)
+                rows = rows.take(arrival, in_order=False)
+                assert rows.slots is not None
+                owner = rows.slots
             changes = (owner[1:] != owner[:-1]).nonzero()[0] + 1
             offsets = np.concatenate(([0], changes, [n]))
             slots = owner[offsets[:-1]]
@@ -260,7 +263,7 @@ class OrderedSlicer:
     def _dimension(self, measure: Measure) -> int:
         return 0 if measure == TIME else 1 + list(self.dimensions).index(str(measure.dimension))
 
-    def _values(self, rows: Rows, runs: KeyRuns, name: str, dtype: np.dtype) -> Array:
+    def _values(self, rows: RowBatch, runs: KeyRuns, name: str, dtype: np.dtype) -> Array:
         """The values of rows on one dimension."""
         if name != SINCE_FIRST:
             return rows.columns[name].values.astype(dtype)
@@ -290,53 +293,10 @@ class OrderedSlicer:
                 dimension = self._dimension(measure)
                 now, previous = values[dimension], before[dimension]
             mark_cuts(cut, now, heads, np.where(held, previous, now[heads]), windows)
+        self.borders.mark(cut, runs, before[0], self.keys)
         return cut
 
-    def _slice(self, rows: Rows, runs: KeyRuns, values: tuple[Array, ...], cut: Array) -> SliceTable:
-        """New slices of this release, cut also at the first row of each key."""
-        starts = cut.copy()
-        starts[runs.offsets[:-1]] = True
-        offsets = np.concatenate((starts.nonzero()[0], [len(rows)]))
-        begin, final = offsets[:-1], offsets[1:] - 1
-        owner = runs.offsets.searchsorted(begin, side="right") - 1
-        return SliceTable(
-            runs.slots[owner],
-            begin + (runs.first_pos - runs.offsets[:-1])[owner],
-            offsets[1:] - begin,
-            tuple(v[begin] for v in values),
-            tuple(v[final] for v in values),
-            tuple(a.bound.lift(rows.inputs(a.inputs), offsets) for a in self.aggs),
-        )
-
-    def _continue_open(self, new: SliceTable, runs: KeyRuns, cut: Array) -> SliceTable:
-        """Where no cut separates a key's new rows from its last slice, the two become one slice."""
-        joined = ~cut[runs.offsets[:-1]]
-        if not joined.any():
-            return new
-        slots = runs.slots[joined]
-        self.updates += len(slots)
-        last = self.slices.slot.searchsorted(slots, side="right") - 1
-        head = new.slot.searchsorted(slots)
-        old = self.slices.take(last)
-        merged_cells = []
-        place = np.arange(len(new))
-        place[head] = len(new) + np.arange(len(slots))
-        for agg, old_cells, new_cells in zip(self.aggs, old.cells, new.cells):
-            merged = agg.bound.merge(old_cells, new_cells.take(head))
-            self.combines += len(slots)
-            merged_cells.append(Cells.concat([new_cells, merged]).take(place))
-        pos, rows = new.pos.copy(), new.rows.copy()
-        pos[head] = old.pos
-        rows[head] += old.rows
-        first = tuple(d.copy() for d in new.first)
-        for ours, theirs in zip(first, old.first):
-            ours[head] = theirs
-        keep = np.ones(len(self.slices), bool)
-        keep[last] = False
-        self.slices = self.slices.take(keep)
-        return SliceTable(new.slot, pos, rows, first, new.last, tuple(merged_cells))
-
-    def advance(self, watermark: int, *, results: bool = True) -> Found:
+    def advance(self, watermark: int, *, results: bool = True) -> FoundWindows:
         """Windows that event time alone makes due; then forget slices that no window can need."""
         if watermark <= self.watermark:
             return self._nothing
@@ -355,7 +315,7 @@ class OrderedSlicer:
         self.purge()
         return found
 
-    def finish(self) -> Found:
+    def finish(self) -> FoundWindows:
         """End of stream."""
         due = [
             *self.finder.at_end(self.slices, self.watermark, self.keys),
@@ -367,31 +327,34 @@ class OrderedSlicer:
         complete = self.driven.finish(self.keys)
         due += [self._of_closed(n, c) for n, c in complete if n not in from_rows]
         last = [self._of_closed(n, c) for n, c in complete if n in from_rows]
+        for known, more in zip((due, last), self.borders.at_end(self.slices, self.rest, self.keys)):
+            known += more
         found = [f for f in (self._found(due), self._found(last, table=self.rest)) if len(f)]
-        return found[0] if len(found) == 1 else Found.concat(found) if found else self._nothing
+        return found[0] if len(found) == 1 else FoundWindows.concat(found) if found else self._nothing
 
-    def _found(self, parts: Sequence[Due], results: bool = True, *, table: SliceTable | None = None) -> Found:
+    def _found(self, parts: Sequence[Due], results: bool = True, *, table: SliceTable | None = None) -> FoundWindows:
         """Windows with their results, made of the slices of `table`."""
         table = self.slices if table is None else table
         due = Due.concat(parts)
         if not len(due):
             return self._nothing
+        self.keys.journal.changed.note(due.slot)
         due = self.changes.among(due.located(table), self.keys)
         if not len(due):
             return self._nothing
-        if self.driven.machines:
+        if self.planned:
             if table is self.slices:
                 self._check_declared(due)
             held = due.i1 - due.i0
-            if len(self.driven.machines) < len(self.queries):
-                held = held[np.isin(due.number, [number for number, _ in self.driven.machines])]
+            if len(self.planned) < len(self.queries):
+                held = held[np.isin(due.number, self.planned)]
             self.costs["reduce_at_end"] += int((held - 1).sum())
             self.costs["buffered"] = max(self.costs["buffered"], int(held.max(initial=0)))
         if not results:
-            return Found(due, ())
+            return FoundWindows(due, ())
         values, combines = lower_ranges(self._bounds, table.cells, due.i0, due.i1, store=self.store)
         self.combines += combines
-        return Found(due, values)
+        return FoundWindows(due, values)
 
     def _check_declared(self, due: Due) -> None:
         """Windows begin where their policies have said that they would; slices know nothing of rows in between."""
@@ -408,7 +371,7 @@ class OrderedSlicer:
                     "next_trigger and lower_border; they must say what notify does, or scale must be None"
                 )
 
-    def with_row(self, slices: SliceTable, slot: int, position: int, last_time: int) -> Found:
+    def with_row(self, slices: SliceTable, slot: int, position: int, last_time: int) -> FoundWindows:
         """A late row is in these slices, at this position of its key; returns the windows that it changed."""
         assert self.counting is not None
         self.slices = slices
@@ -447,6 +410,8 @@ class OrderedSlicer:
             keep |= table.stop > self.driven.open_from(self.keys)[table.slot]
         if self.look_backs:
             keep |= self.look_backs.needed(table, self.watermark)
+        if self.borders:
+            keep |= self.borders.needed(table, self.keys)
         if not keep.all():
             gone = ~keep
             self.keys.note_purged(table.slot[gone], table.last[0][gone], table.stop[gone])
@@ -477,20 +442,13 @@ class OrderedSlicer:
         if starts.all():
             return
         first = starts.nonzero()[0]
-        offsets = np.append(first, len(table))
         self.merges += len(table) - len(first)
-        self.slices = SliceTable(
-            table.slot[first],
-            table.pos[first],
-            np.add.reduceat(table.rows, first),
-            tuple(d[first] for d in table.first),
-            tuple(d[offsets[1:] - 1] for d in table.last),
-            tuple(a.bound.fold(cells, offsets) for a, cells in zip(self.aggs, table.cells)),
-        )
+        self.keys.journal.changed.note(table.slot[~starts])
+        self.slices = table.joined(first, self.aggs)
 
     def next_due(self, watermark: int) -> int:
         """No window on event time is due before the watermark reaches this; ALWAYS if any row may close one."""
-        if watermark == ALWAYS or not self.driven.sessions_only or self.dimensions:
+        if watermark == ALWAYS or not self.driven.sessions_only or self.dimensions or self.borders.by_time:
             return ALWAYS
         found = [watermark + 1] if self.look_backs.timed else []
         if TIME in self.sets:
@@ -501,12 +459,11 @@ class OrderedSlicer:
     def rows_until_due(self) -> int:
         """At least so many rows must come before a window that counts rows is complete."""
         counting = [s for m, s in self.sets.items() if m == ROWS] + self.look_backs.counting
-        if not counting:
-            return NEVER
-        seen = np.unique(np.append(self.keys.rows_seen, 0)).tolist()
-        return min(int(windows.next_end(n)) - n for windows in counting for n in seen)
+        seen = np.unique(np.append(self.keys.rows_seen, 0)).tolist() if counting else []
+        found = [int(windows.next_end(n)) - n for windows in counting for n in seen]
+        return min([self.borders.rows_until_due(self.keys), *found])
 
-    def start_giving(self, query: Query, last_time: int) -> None:
+    def start_giving(self, query: RunningWindow, last_time: int) -> None:
         """A window added while running is given from the first one on whose rows are all held, in whole slices.
 
         Slices that are there are closed, so that the new window's edges cut from the next row on. Sessions
@@ -515,11 +472,13 @@ class OrderedSlicer:
         """
         window, table = query.window, self.slices
         self.keys.sealed[np.unique(table.slot)] = True
-        if isinstance(window, SessionScan) and last_time > ALWAYS:
+        if isinstance(window, Sessions) and last_time > ALWAYS:
             self.keys.given_from[query.number] = last_time + int(window.gap) + 1
         if isinstance(window, LookBack) and window.back != ROWS:
             # all rows looked back to must have come since: nobody knows what was above the edge before
             self.keys.given_from[query.number] = self.keys.last[self._dimension(window.back)].copy()
+        if isinstance(window, KeyBorders) and window.afresh:
+            self.keys.given_from[query.number] = self.keys.rows_seen.copy()
         if not isinstance(window, ContextFree):
             return
         alone = WindowSet(window.measure, [query])

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from panes.aggregates.base import BoundAggregate, Cells
-from panes.slicing.ranges import spread
+from panes.slicing.arrays import spread
 
 Array = np.ndarray
 #: Cells listed at once by a lazy fold.
@@ -28,24 +28,28 @@ def lower_ranges(
     total = int((hi - lo).sum())
     size = len(cells[0]) if cells else 0
     eager = store == "eager" or (store == "auto" and total > 4 * size + 20 * len(lo) * max(1, size.bit_length()))
+    lazy = [not eager or aggregate.laws.holistic for aggregate in aggregates]
+    # all cells of all ranges, listed once for all aggregates if they are few
+    listed = spread(lo, hi) if any(lazy) and total <= _AT_ONCE else None
     values = []
-    for aggregate, partials in zip(aggregates, cells):
-        if eager and not aggregate.laws.holistic:
+    for aggregate, partials, is_lazy in zip(aggregates, cells, lazy):
+        if not is_lazy:
             nodes, index, offsets = _tree_cover(aggregate, partials, lo, hi)
             values.append(aggregate.lower_ranges(nodes, index, offsets))
+        elif listed is not None:
+            values.append(aggregate.lower_ranges(partials, *listed))
         else:
-            values.append(_lazily(aggregate, partials, lo, hi))
+            values.append(_piece_by_piece(aggregate, partials, lo, hi))
     return tuple(values), total
 
 
-def _lazily(aggregate: BoundAggregate, partials: Cells, lo: Array, hi: Array) -> pa.Array:
+def _piece_by_piece(aggregate: BoundAggregate, partials: Cells, lo: Array, hi: Array) -> pa.Array:
     """Fold every cell of every range, some ranges at a time so that memory stays bounded."""
     piece = (hi - lo).cumsum() // _AT_ONCE
-    if piece[-1] == 0:
-        return aggregate.lower_ranges(partials, *spread(lo, hi))
     bounds = np.flatnonzero(np.diff(piece, prepend=-1, append=-1))
-    parts = [aggregate.lower_ranges(partials, *spread(lo[a:b], hi[a:b])) for a, b in pairwise(bounds.tolist())]
-    return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+    return pa.concat_arrays(
+        [aggregate.lower_ranges(partials, *spread(lo[a:b], hi[a:b])) for a, b in pairwise(bounds.tolist())]
+    )
 
 
 def _tree_cover(aggregate: BoundAggregate, leaves: Cells, lo: Array, hi: Array) -> tuple[Cells, Array, Array]:

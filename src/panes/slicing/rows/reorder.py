@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from panes.aggregates.base import Column
-from panes.slicing.lane import Rows
+from panes.slicing.lane import RowBatch
 from panes.state.journal import Replaced
 
 Array = np.ndarray
@@ -19,6 +19,8 @@ Array = np.ndarray
 
 #: Runs that wait at most, and a few more if they are of very different lengths.
 _RUNS = 16
+#: NumPy sorts integers below this digit by digit, in a time that does not grow with their number's logarithm.
+_DIGITS = 1 << 16
 #: From this many rows on, rows that came in order are told from the others before sorting.
 _LARGE = 1024
 
@@ -32,12 +34,12 @@ class ReorderBuffer:
     replaced = Replaced("runs")
 
     def __init__(self) -> None:
-        self.runs: list[Rows] = []
+        self.runs: list[RowBatch] = []
 
     def __len__(self) -> int:
         return sum(len(rows) for rows in self.runs)
 
-    def add(self, rows: Rows) -> None:
+    def add(self, rows: RowBatch) -> None:
         """Take rows that came after all rows taken before."""
         if not len(rows):
             return
@@ -57,11 +59,11 @@ class ReorderBuffer:
         """The smallest arrival number that waits."""
         return min((int(rows.seq.min()) for rows in self.runs), default=default)
 
-    def held(self) -> Rows | None:
+    def held(self) -> RowBatch | None:
         """All rows that wait, run by run."""
         return concat_rows(self.runs) if self.runs else None
 
-    def release(self, watermark: int) -> Rows | None:
+    def release(self, watermark: int) -> RowBatch | None:
         """Rows with time <= watermark, in event-time order; None if there are none."""
         due, waiting = [], []
         for run in self.runs:
@@ -77,7 +79,7 @@ class ReorderBuffer:
         return in_time_order(due) if due else None
 
 
-def _runs_of(rows: Rows) -> list[Rows]:
+def _runs_of(rows: RowBatch) -> list[RowBatch]:
     """Rows in order of arrival, as runs in event-time order.
 
     A row below one that came before it is in the second run; rows of its time in the first run then came before it.
@@ -93,24 +95,27 @@ def _runs_of(rows: Rows) -> list[Rows]:
 
 
 def stable_order(numbers: Array) -> Array:
-    """A stable order by integers; packed with the index into one where that fits, since integers sort fastest."""
+    """A stable order by integers: those of 16 bits are sorted digit by digit; others that fit are packed with the index
+    into one, since integers sort faster than any order of them is found."""
     low = int(numbers.min())
-    bits = len(numbers).bit_length()
-    if (int(numbers.max()) - low) >> (62 - bits):
+    width, bits = int(numbers.max()) - low, len(numbers).bit_length()
+    if width < _DIGITS:
+        return (numbers - low).astype(np.uint16).argsort(kind="stable")
+    if width >> (62 - bits):
         return numbers.argsort(kind="stable")
     packed = ((numbers - low) << bits) | np.arange(len(numbers))
     packed.sort()
     return packed & ((1 << bits) - 1)
 
 
-def in_time_order(runs: Sequence[Rows]) -> Rows:
+def in_time_order(runs: Sequence[RowBatch]) -> RowBatch:
     """One run of several, each in event-time order; rows of equal time stay in the order of their runs."""
     rows = concat_rows(runs)
     # a stable sort finds the runs and merges them
     return rows if rows.in_order else rows.take(rows.times.argsort(kind="stable"), in_order=True)
 
 
-def concat_rows(parts: Sequence[Rows]) -> Rows:
+def concat_rows(parts: Sequence[RowBatch]) -> RowBatch:
     """Rows end to end, in the order given."""
     parts = [p for p in parts if len(p)] or parts[:1]
     if len(parts) == 1:
@@ -119,7 +124,7 @@ def concat_rows(parts: Sequence[Rows]) -> Rows:
     in_order = all(p.in_order for p in parts) and all(a.times[-1] <= b.times[0] for a, b in pairwise(parts))
     slots = None if parts[0].slots is None else np.concatenate([p.slots for p in parts])
     columns = {name: _concat_columns([p.columns[name] for p in parts]) for name in parts[0].columns}
-    return Rows(slots, times, np.concatenate([p.seq for p in parts]), columns, in_order)
+    return RowBatch(slots, times, np.concatenate([p.seq for p in parts]), columns, in_order)
 
 
 def _concat_columns(parts: Sequence[Column]) -> Column:

@@ -10,23 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from panes.errors import QueryError
-from panes.slicing.lane import Agg, Query, Results, Rows
-from panes.slicing.lateness import Arriving, Corrected, Taken
-from panes.slicing.rows.due import Due
-from panes.slicing.rows.given import Given, again, diff
+from panes.slicing.lane import Agg, Arriving, Corrected, Lane, Results, RowBatch, RunningWindow, Taken
+from panes.slicing.rows import row_lane_state
+from panes.slicing.rows.corrections import EmittedWindows, Shift, again, diff, edge_changes
+from panes.slicing.rows.due import Due, FoundWindows
 from panes.slicing.rows.measures import BACK, NULL, OUT_OF_RANGE, REASONS, broken
-from panes.slicing.rows.ordered import Found, OrderedSlicer
+from panes.slicing.rows.ordered import OrderedSlicer
 from panes.slicing.rows.reorder import ReorderBuffer, in_time_order
-from panes.slicing.rows.shifting import Shift, edge_changes
 from panes.state.journal import Journal, Replaced
-from panes.windows.base import ALWAYS, NEVER
-from panes.windows.session import SessionScan
+from panes.windows.base import ALWAYS, NEVER, Sessions
 
 Array = np.ndarray
 #: Rows and results that the base may be behind for nothing, beside half of the rows that are kept anyway.
@@ -34,24 +33,27 @@ _FEW = 16
 _NO_NUMBERS = np.empty(0, np.int64)
 
 
-class RowLane:
+class RowLane(Lane):
     """Windows of every kind, one set of slices per key."""
 
+    ordered = True
     replaced = Replaced("log", "rejected", "last_time", "_news", "splits", "merges", "moves")
 
     def __init__(
         self,
-        queries: Sequence[Query],
+        queries: Sequence[RunningWindow],
         aggs: Sequence[Agg],
         *,
         lateness: int | None,
         dimensions: Mapping[str, np.dtype],
+        keyed: bool,
         store: str = "auto",
         emit_empty: bool = False,
         in_order: bool = False,
         journal: Journal | None = None,
     ) -> None:
-        self.lateness = lateness
+        super().__init__(aggs, lateness)
+        self.keyed = keyed
         self._journal = journal or Journal()
         self.buffer = ReorderBuffer()
         self.live = OrderedSlicer(
@@ -60,34 +62,42 @@ class RowLane:
         self.base = self.live if lateness is None else self.live.select(np.arange(0))
         if lateness is not None:
             self.live.settled = self.base.keys
-        self.log: list[Rows] = []
-        self.given = Given(self._journal)
+        self.log: list[RowBatch] = []
+        self.given = EmittedWindows(self._journal)
         self._news = 0  # rows and results since the base moved
         #: what late rows did to slices: how many were cut in two, became part of another, or took or gave a row
         self.splits = self.merges = self.moves = 0
-        self.last_time = ALWAYS
-        ordered = any(f.name.endswith("seq") for a in aggs for f in a.bound.fields)
-        self.numbered = ordered or bool(dimensions) or lateness is not None  # somebody looks at arrival numbers
         #: rows that broke the rule of a measure, with the reason; the operator collects them
         self.rejected: list[tuple[Array, str]] = []
 
     def begin(self) -> list[Any]:
-        """A call begins: objects whose attributes it may replace."""
         for entries in (self.log, self.rejected, self.buffer.runs):
             self._journal.keep_container(entries)
         return [self, self.buffer, *(each for slicer in self.slicers() for each in slicer.begin())]
 
-    def calm_until(self, step: int) -> int:
-        """As in the partial lane; here any row may complete a window."""
-        return ALWAYS
-
     @property
-    def queries(self) -> tuple[Query, ...]:
+    def queries(self) -> tuple[RunningWindow, ...]:
         return self.live.queries
 
     @property
-    def aggs(self) -> tuple[Agg, ...]:
-        return self.live.aggs
+    def dimensions(self) -> Mapping[str, np.dtype]:
+        return self.live.dimensions
+
+    @cached_property
+    def needs_arrival(self) -> bool:
+        some = bool(self.live.dimensions) or self.lateness is not None
+        return some or any(agg.bound.laws.by_arrival for agg in self.aggs)
+
+    @property
+    def by_key(self) -> bool:
+        return not self.live.driven.machines
+
+    def take_rejected(self) -> list[tuple[Array, str]]:
+        rejected, self.rejected = self.rejected, []
+        return rejected
+
+    def oldest_waiting(self, next_number: int) -> int:
+        return self.buffer.oldest(next_number)
 
     def take(self, batch: Arriving) -> Taken:
         """Take a batch with rows behind the watermark: here rows are seen in order, so these must lie within the
@@ -114,20 +124,18 @@ class RowLane:
             out.taken[:] = out.corrected[:] = False
         return out
 
-    def _on_time(self, rows: Rows, behind: Array, begin: int, end: int, watermark: int) -> Results:
+    def _on_time(self, rows: RowBatch, behind: Array, begin: int, end: int, watermark: int) -> Results:
         chosen = begin + np.flatnonzero(~behind[begin:end])
         if len(chosen):
             self.add(rows.take(chosen))
         return self.advance(max(watermark, self.live.watermark))
 
-    def add(self, rows: Rows) -> None:
-        """Take rows none of which is behind the watermark."""
+    def add(self, rows: RowBatch) -> None:
         if len(rows):
             self.last_time = max(self.last_time, rows.bounds()[1])
-            self.buffer.add(rows if self.numbered else replace(rows, seq=_NO_NUMBERS))
+            self.buffer.add(rows if self.needs_arrival else replace(rows, seq=_NO_NUMBERS))
 
     def advance(self, watermark: int) -> Results:
-        """Event time has reached `watermark`: everything now due."""
         found = self._release(watermark)
         found.append(self.live.advance(watermark))
         results = first_results(found)
@@ -138,10 +146,11 @@ class RowLane:
                 self._move_base()
         return results
 
-    def _release(self, watermark: int) -> list[Found]:
+    def _release(self, watermark: int) -> list[FoundWindows]:
         released = self.buffer.release(watermark)
         if released is None:
             return []
+        self._journal.changed.note(released.slots)
         bad = broken(released, self.live.columns, self.live.limits, self.live.keys)
         if bad:
             self.rejected += [(released.seq[mask], reason) for mask, reason in bad]
@@ -150,6 +159,9 @@ class RowLane:
             self.log.append(released)
             self._news += len(released)
         return [self.live.take(released)]
+
+    def tidy(self) -> None:
+        self._move_base()
 
     def _move_base(self) -> None:
         """Rows that can't be preceded by a late row any more: the base takes them for good.
@@ -167,7 +179,7 @@ class RowLane:
             self.given.settle(self.base.take(rows.take(slice(count), in_order=True), results=False).due)
         self.given.settle(self.base.advance(horizon, results=False).due)
 
-    def correct(self, row: Rows, watermark: int) -> Corrected:
+    def correct(self, row: RowBatch, watermark: int) -> Corrected:
         """One row behind the watermark, within the lateness: corrections to results already given."""
         slot = 0 if row.slots is None else int(row.slots[0])
         mine = np.array([slot])
@@ -193,7 +205,7 @@ class RowLane:
         self.log.append(row)
         return Corrected(results, True, True)
 
-    def _shifted(self, slot: int, rows: Rows, at: int, first: int) -> Results | None:
+    def _shifted(self, slot: int, rows: RowBatch, at: int, first: int) -> Results | None:
         """The correction where slices need only pass rows on to each other; None if the key must be replayed."""
         live = self.live
         if live.counting is None or (slot < len(live.keys) and live.keys.sealed[slot]):
@@ -207,7 +219,7 @@ class RowLane:
         self.moves += moves
         return again(self.given, slot, found)
 
-    def _broken_measure(self, rows: Rows, at: int, part: OrderedSlicer) -> str | None:
+    def _broken_measure(self, rows: RowBatch, at: int, part: OrderedSlicer) -> str | None:
         """Why the row `at` is turned away, if it is; of several reasons, one per measure, the first of `REASONS`."""
         found = set()
         for d, name in enumerate(self.live.dimensions, start=1):
@@ -228,21 +240,17 @@ class RowLane:
         return next((reason for reason in REASONS if reason in found), None)
 
     def finish(self) -> Results:
-        """End of stream: everything that the end makes due."""
         found = self._release(NEVER)
         found.append(self.live.finish())
         return first_results(found)
 
     def next_due(self, watermark: int) -> int:
-        """No result can be due before the watermark reaches this (ALWAYS if any row may make one due)."""
         return self.live.next_due(watermark)
 
     def rows_until_due(self) -> int:
-        """At least so many rows must come before a window that counts rows can be complete."""
         return self.live.rows_until_due() - len(self.buffer)
 
-    def add_window(self, query: Query, watermark: int) -> None:
-        """Give this window too, from the first one on whose rows are all still held."""
+    def add_window(self, query: RunningWindow, watermark: int) -> None:
         for measure in query.window.measures:
             if measure.dimension is not None and measure.dimension not in self.live.dimensions:
                 what = f"the column {measure.column!r}" if measure.column is not None else str(measure)
@@ -250,7 +258,7 @@ class RowLane:
                     f"window {query.label!r} is on {what}, which no window of this query is on: "
                     "slices don't know its values; start a new query with it"
                 )
-        if isinstance(query.window, SessionScan) and query.window.gap is None and self.last_time > ALWAYS:
+        if isinstance(query.window, Sessions) and query.window.gap is None and self.last_time > ALWAYS:
             raise QueryError(
                 f"window {query.label!r}: a session with a gap by expression can't be added to a stream that has "
                 "begun, since nobody knows the gaps of the rows that came before; start a new query with it"
@@ -270,14 +278,22 @@ class RowLane:
             slicer.set_queries(tuple(q for q in slicer.queries if q.number != number))
         self.given.forget(number)
 
+    def dump(self, slots: Array) -> dict[str, pa.Table]:
+        self.tidy()
+        return row_lane_state.dump(self, slots)
+
+    def load(self, tables: Mapping[str, pa.Table], slot_map: Any, columns: Mapping[str, pa.DataType]) -> None:
+        row_lane_state.load(self, tables, slot_map, columns=columns)
+
     def slicers(self) -> tuple[OrderedSlicer, ...]:
         """The live slicer, and the base behind it if there is allowed lateness."""
         return (self.live,) if self.lateness is None else (self.live, self.base)
 
     def plans(self) -> dict[str, str]:
-        """How the windows of machines are assembled, by label."""
-        running = self.live.keys.machines
-        return {q.label: running[q.number].plan for q in self.queries if q.number in running}
+        """How windows are assembled, by label, of those that say it."""
+        known = {number: running.plan for number, running in self.live.keys.machines.items()}
+        known |= self.live.borders.plans
+        return {q.label: known[q.number] for q in self.queries if q.number in known}
 
     def metrics(self) -> dict[str, Any]:
         self.live.tidy()
@@ -293,11 +309,11 @@ class RowLane:
             "bytes": size,
             "bytes_filled": size,
             "store": self.live.store,
-            **({**self.live.costs, "network": 0, "plans": self.plans()} if self.live.driven.machines else {}),
+            **({**self.live.costs, "network": 0, "plans": self.plans()} if self.live.planned else {}),
         }
 
 
-def first_results(found: Sequence[Found]) -> Results:
+def first_results(found: Sequence[FoundWindows]) -> Results:
     """What slicers found, as results given for the first time."""
     due = Due.concat([f.due for f in found])
     parts = [f.values for f in found if len(f)] or [f.values for f in found[:1]]
@@ -309,9 +325,9 @@ def _join(columns: Sequence[pa.Array]) -> pa.Array:
     return columns[0] if len(columns) == 1 else pa.concat_arrays(columns)
 
 
-def _of_slot(rows: Rows, slot: int) -> Rows:
+def _of_slot(rows: RowBatch, slot: int) -> RowBatch:
     return rows if rows.slots is None else rows.take(np.flatnonzero(rows.slots == slot))
 
 
-def _renumbered(rows: Rows) -> Rows:
-    return Rows(np.zeros(len(rows), np.int64), rows.times, rows.seq, rows.columns, rows.in_order)
+def _renumbered(rows: RowBatch) -> RowBatch:
+    return RowBatch(np.zeros(len(rows), np.int64), rows.times, rows.seq, rows.columns, rows.in_order)

@@ -1,31 +1,30 @@
 """The state of the row lane as Arrow tables, whole or for some keys, and back.
 
-Only objects that users' own Python code made (state of user-defined windows) are pickled, in columns whose
-name ends in PICKLED, so that a reader can see that they are there. They are read only for windows that are such.
+What is known of keys is in a bank (state/bank.py), and so is how it is written; slices, rows that wait and windows that
+were given are written here, and what readers ask of all of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from panes.aggregates.codec import cells_from_arrow, cells_to_arrow
-from panes.aggregates.columns import arrow_from_values, column_from_arrow
+from panes.aggregates.columns import arrow_from_values, cells_from_arrow, cells_to_arrow, column_from_arrow
 from panes.aggregates.types import plain
-from panes.slicing.lane import Rows
-from panes.slicing.rows.given import Record
-from panes.slicing.rows.key_state import KEY_COLUMNS, KeyState
+from panes.slicing.lane import RowBatch
+from panes.slicing.rows.corrections import Record
+from panes.slicing.rows.key_state import KeyState
 from panes.slicing.rows.ordered import OrderedSlicer
 from panes.slicing.rows.reorder import concat_rows
-from panes.slicing.rows.row_lane import RowLane
 from panes.slicing.rows.slice_table import SliceTable
-from panes.state import pickles
 from panes.state.checked import demand, numbers, one_row, read_table, within
-from panes.state.pickles import PICKLED
 from panes.windows.base import NEVER, Discretizer
+
+if TYPE_CHECKING:
+    from panes.slicing.rows.row_lane import RowLane
 
 Array = np.ndarray
 _GIVEN = ("slot", "number", "start", "end", "lo", "hi", "revision", "start_pos", "stop_pos", "void")
@@ -46,7 +45,7 @@ def dump(lane: RowLane, slots: Array) -> dict[str, pa.Table]:
     }
     for name, slicer in zip(("live", "base"), lane.slicers()):
         part = slicer.select(slots)
-        tables[f"{name}.keys"] = _keys_table(part.keys, slots, _packed_of(part))
+        tables[f"{name}.keys"] = _keys_table(slicer.keys, slots)
         tables[f"{name}.slices"] = _slices_table(part, part.slices, slots)
         if len(part.rest):
             tables[f"{name}.rest"] = _slices_table(part, part.rest, slots)
@@ -62,9 +61,7 @@ def dump(lane: RowLane, slots: Array) -> dict[str, pa.Table]:
     return tables
 
 
-def load(
-    lane: RowLane, tables: Mapping[str, pa.Table], slot_map: Any, *, keyed: bool, columns: Mapping[str, pa.DataType]
-) -> None:
+def load(lane: RowLane, tables: Mapping[str, pa.Table], slot_map: Any, *, columns: Mapping[str, pa.DataType]) -> None:
     """Add a dump to a lane; `slot_map[slot in the dump]` is the slot here. `columns`: of rows, and their types."""
     facts = one_row(read_table(tables, "facts"), "facts")
     known = {q.number for q in lane.queries}
@@ -77,6 +74,7 @@ def load(
         slicer.slices = _with_slices(slicer, slicer.slices, read_table(tables, f"{name}.slices"), slots, slot_map)
         if f"{name}.rest" in tables:
             slicer.rest = _with_slices(slicer, slicer.rest, tables[f"{name}.rest"], slots, slot_map)
+        _load_policies_of_before(slicer, tables, f"{name}.machine.", slot_map)
         for number, machine in slicer.keys.machines.items():
             prefix = f"{name}.machine.{number}."
             machine.load({n[len(prefix) :]: t for n, t in tables.items() if n.startswith(prefix)}, slot_map)
@@ -84,19 +82,19 @@ def load(
         _check_rest(slicer, slots)
     lane.last_time = max(lane.last_time, int(facts["last_time"]))
     if "waiting" in tables:
-        waiting = _rows_from(lane, tables["waiting"], slot_map, keyed, columns)
+        waiting = _rows_from(lane, tables["waiting"], slot_map, columns)
         _check_after(waiting, lane.live.keys)
         lane.buffer.add(waiting)
     if "log" in tables:
         demand(lane.lateness is not None, "rows are kept for corrections that can't come")
-        log = _rows_from(lane, tables["log"], slot_map, keyed, columns)
+        log = _rows_from(lane, tables["log"], slot_map, columns)
         _check_after(log, lane.base.keys)
         lane.log.append(log)
     if "given" in tables:
         _load_given(lane, tables["given"], slot_map)
 
 
-def _check_after(rows: Rows, keys: KeyState) -> None:
+def _check_after(rows: RowBatch, keys: KeyState) -> None:
     """Rows that are still to be taken come after those that were."""
     slots = np.zeros(len(rows), np.int64) if rows.slots is None else rows.slots
     known = slots < len(keys)
@@ -122,44 +120,12 @@ def _scalar_starts(keys: KeyState) -> list[dict[str, Any]]:
     return [{"number": n, "start": s} for n, s in keys.given_from.items() if not isinstance(s, np.ndarray)]
 
 
-def _keys_table(keys: KeyState, slots: Array, packed_of: Mapping[int, tuple[str, ...]]) -> pa.Table:
-    columns: dict[str, Any] = {"slot": slots, **{name: getattr(keys, name) for name in KEY_COLUMNS}}
-    columns.update({f"last.{d}": values for d, values in enumerate(keys.last)})
-    columns.update({f"from.{n}": s for n, s in keys.given_from.items() if isinstance(s, np.ndarray)})
-    packed = set()
-    for number, state in keys.windows.items():
-        columns.update({f"window.{number}.{name}": values for name, values in state.items()})
-        packed |= {f"window.{number}.{name}" for name in packed_of.get(number, ())}
-    for number, (states, heads) in keys.free_forms.items():
-        columns[f"free.{number}.state"] = states
-        columns[f"free.{number}.head"] = heads
-    return pa.table(dict(_arrow(name, values, packed=name in packed) for name, values in columns.items()))
-
-
-def _packed_of(slicer: OrderedSlicer) -> dict[int, tuple[str, ...]]:
-    """Columns of the windows' state that hold bytes, by number."""
-    return {q.number: q.window.packed for q in slicer.queries if isinstance(q.window, Discretizer)}
-
-
-def _arrow(name: str, values: Array, *, packed: bool = False) -> tuple[str, pa.Array]:
-    if packed:
-        return name, pa.array(values.tolist(), pa.binary())
-    if values.dtype == object:
-        return name + PICKLED, pa.array([pickles.dumps(v) for v in values], pa.binary())
-    return name, pa.array(values)
-
-
-def _numpy(keys: pa.Table, name: str, kind: np.dtype, *, packed: bool = False) -> Array:
-    """A column of this type: objects are pickled, unless they are packed, and nothing else is."""
-    if kind.kind != "O":
-        return numbers(keys, name, pa.from_numpy_dtype(kind))
-    if not packed:
-        name += PICKLED
-    column = read_table({"keys": keys.select([name])} if name in keys.column_names else {}, "keys", {name: pa.binary()})
-    values = column[name].to_pylist()
-    out = np.empty(len(values), object)
-    out[:] = values if packed else [pickles.loads(v, "the state of a window of your own") for v in values]
-    return out
+def _keys_table(keys: KeyState, slots: Array) -> pa.Table:
+    table = keys.bank.dump(slots)
+    for number, starts in keys.given_from.items():
+        if isinstance(starts, np.ndarray):
+            table = table.append_column(f"from.{number}", pa.array(starts[slots]))
+    return table
 
 
 def _slices_table(part: OrderedSlicer, table: SliceTable, slots: Array) -> pa.Table:
@@ -171,37 +137,21 @@ def _slices_table(part: OrderedSlicer, table: SliceTable, slots: Array) -> pa.Ta
     return pa.table(columns)
 
 
-def _load_slicer(slicer: OrderedSlicer, keys: pa.Table, slot_map: Any) -> Array:
+def _load_slicer(slicer: OrderedSlicer, table: pa.Table, slot_map: Any) -> Array:
     """The state of keys; returns the slots of the keys here."""
-    slots = slot_map[numbers(keys, "slot")]
-    demand(len(np.unique(slots)) == len(slots), "the state of one key is there twice")
-    _check_columns(slicer, keys)
-    if not len(slots):
-        return slots
-    slicer.keys.grow(int(slots.max()) + 1)
-    for name in KEY_COLUMNS:
-        column = getattr(slicer.keys, name)
-        column[slots] = _numpy(keys, name, column.dtype)
-    for d, column in enumerate(slicer.keys.last):
-        column[slots] = _numpy(keys, f"last.{d}", column.dtype)
-    for name in keys.column_names:
-        if name.startswith("from."):
-            number = int(name.split(".")[1])
-            values = numbers(keys, name, keys.schema.field(name).type)
-            demand(values.dtype in (np.dtype(np.int64), np.dtype(np.float64)), "a window begins at what is no number")
-            known = slicer.keys.given_from.get(number)
-            if not isinstance(known, np.ndarray):
-                known = np.zeros(len(slicer.keys), values.dtype)
-            known[slots] = values
-            slicer.keys.given_from[number] = known
-    packed = _packed_of(slicer)
-    for number, state in slicer.keys.windows.items():
-        for name, column in state.items():
-            is_packed = name in packed.get(number, ())
-            column[slots] = _numpy(keys, f"window.{number}.{name}", column.dtype, packed=is_packed)
-    for number, (states, heads) in slicer.keys.free_forms.items():
-        states[slots] = _numpy(keys, f"free.{number}.state", states.dtype)
-        heads[slots] = _numpy(keys, f"free.{number}.head", heads.dtype)
+    keys, slots = slicer.keys, slot_map[numbers(table, "slot")]
+    added = [f"from.{q.number}" for q in slicer.queries if f"from.{q.number}" in table.column_names]
+    keys.grow(int(slots.max(initial=-1)) + 1)
+    keys.bank.load(table.drop_columns(added), slots, "the state of a window of your own")
+    for name in added if len(slots) else ():
+        number = int(name.split(".")[1])
+        values = numbers(table, name, table.schema.field(name).type)
+        demand(values.dtype in (np.dtype(np.int64), np.dtype(np.float64)), "a window begins at what is no number")
+        known = keys.given_from.get(number)
+        if not isinstance(known, np.ndarray):
+            known = np.zeros(len(keys), values.dtype)
+        known[slots] = values
+        keys.given_from[number] = known
     return slots
 
 
@@ -220,27 +170,13 @@ def _with_slices(slicer: OrderedSlicer, known: SliceTable, slices: pa.Table, slo
         slot_map[numbers(slices, "slot")],
         numbers(slices, "pos", low=0),
         numbers(slices, "rows", low=1),
-        tuple(_numpy(slices, f"first.{d}", kind) for d, kind in enumerate(types)),
-        tuple(_numpy(slices, f"last.{d}", kind) for d, kind in enumerate(types)),
+        tuple(numbers(slices, f"first.{d}", pa.from_numpy_dtype(kind)) for d, kind in enumerate(types)),
+        tuple(numbers(slices, f"last.{d}", pa.from_numpy_dtype(kind)) for d, kind in enumerate(types)),
         tuple(cells),
     )
     demand(np.isin(loaded.slot, slots).all(), "there are slices of a key of which nothing else is known")
     both = SliceTable.concat([known, loaded])
     return both.take(np.lexsort((both.pos, both.slot)))
-
-
-def _check_columns(slicer: OrderedSlicer, keys: pa.Table) -> None:
-    """Refuse columns that this query has no use for: among them all that say that they are pickled, and need not be."""
-    packed, state = _packed_of(slicer), slicer.keys
-    known = {"slot", *KEY_COLUMNS, *(f"last.{d}" for d in range(len(state.last)))}
-    known |= {f"from.{q.number}" for q in slicer.queries}
-    for number, columns in state.windows.items():
-        for name, column in columns.items():
-            pickled = column.dtype == object and name not in packed.get(number, ())
-            known.add(f"window.{number}.{name}" + (PICKLED if pickled else ""))
-    known |= {f"free.{n}.{what}" for n in state.free_forms for what in ("state" + PICKLED, "head")}
-    odd = sorted(set(keys.column_names) - known)
-    demand(not odd, f"this query keeps nothing called {odd[:1]} of its keys; what is pickled there is not read")
 
 
 def _check_positions(slicer: OrderedSlicer, slots: Array) -> None:
@@ -286,10 +222,36 @@ def _check_positions(slicer: OrderedSlicer, slots: Array) -> None:
         demand((reached[reached != NEVER] == seen[reached != NEVER]).all(), "a policy has seen other rows than its key")
 
 
+def _load_policies_of_before(slicer: OrderedSlicer, tables: Mapping[str, pa.Table], prefix: str, slot_map: Any) -> None:
+    """Windows at borders were other kinds once: state of their own said with which row they begin, and the rows of a
+    last window were slices of one row each."""
+    keys, table = slicer.keys, slicer.slices
+    for number in slicer.borders.origins():
+        state = tables.get(f"{prefix}{number}.keys")
+        if state is None or not state.num_rows:
+            continue
+        slots, origin = slot_map[numbers(state, "slot")], numbers(state, "origin")
+        # of a key that it had not seen, it begins with the next row
+        origin = np.where(numbers(state, "word.1") < 0, keys.rows_seen[slots], origin)
+        within(origin, "the first row of a key", low=0, high=keys.rows_seen[slots])
+        if number in keys.given_from or origin.any():
+            keys.given_from.setdefault(number, np.zeros(len(keys), np.int64))[slots] = origin
+    if slicer.borders.keep_rows and len(table):
+        held = keys.rows_seen.copy()
+        np.minimum.at(held, slicer.rest.slot, slicer.rest.pos)
+        needed = slicer.borders.last_from(table, slicer.rest, keys, afresh=False)
+        lacking = (table.rows == 1) & (table.pos >= needed[table.slot]) & (table.pos < held[table.slot])
+        both = SliceTable.concat([slicer.rest, table.take(lacking)])
+        slicer.rest = both.take(np.lexsort((both.pos, both.slot)))
+
+
 def _check_rest(slicer: OrderedSlicer, slots: Array) -> None:
-    """Rows that the last window of a policy may hold are all there, one by one."""
+    """Rows that a last window may hold are all there, one by one."""
     keys, rest = slicer.keys, slicer.rest
     needed = slicer.driven.needed_at_end(keys)
+    if slicer.borders.keep_rows:
+        of_borders = slicer.borders.last_from(slicer.slices, rest, keys, afresh=True)
+        needed = of_borders if needed is None else np.minimum(needed, of_borders)
     if needed is None:
         demand(not len(rest), "rows are kept for a last window that no policy has")
         return
@@ -312,7 +274,7 @@ def _check_open(begins: Array, held: Array, seen: Array) -> None:
     within(begins[some], "an open window", low=held[some], high=seen[some])
 
 
-def _rows_table(rows: Rows, slots: Array) -> pa.Table:
+def _rows_table(rows: RowBatch, slots: Array) -> pa.Table:
     if rows.slots is not None:
         rows = rows.take(np.flatnonzero(np.isin(rows.slots, slots)))
     elif not len(slots):
@@ -329,7 +291,7 @@ def _rows_table(rows: Rows, slots: Array) -> pa.Table:
     return pa.table(columns)
 
 
-def _rows_from(lane: RowLane, rows: pa.Table, slot_map: Any, keyed: bool, types: Mapping[str, pa.DataType]) -> Rows:
+def _rows_from(lane: RowLane, rows: pa.Table, slot_map: Any, types: Mapping[str, pa.DataType]) -> RowBatch:
     times = numbers(rows, "time")
     slots = slot_map[numbers(rows, "slot")]
     columns = {}
@@ -337,9 +299,8 @@ def _rows_from(lane: RowLane, rows: pa.Table, slot_map: Any, keyed: bool, types:
         demand(f"column.{name}" in rows.column_names, f"rows that wait lack the column {name!r}")
         columns[name] = column_from_arrow(rows[f"column.{name}"])
         demand(plain(columns[name].type) == plain(kind), f"rows that wait have a column {name!r} of another type")
-    seq = numbers(rows, "seq", low=0) if "seq" in rows.column_names else np.empty(0, np.int64)
-    demand(len(seq) == (len(times) if lane.numbered else 0), "rows that wait have no arrival numbers, or needless ones")
-    return Rows(slots if keyed else None, times, seq, columns, bool(np.all(times[1:] >= times[:-1])))
+    seq = numbers(rows, "seq", low=0) if lane.needs_arrival and len(times) else np.empty(0, np.int64)
+    return RowBatch(slots if lane.keyed else None, times, seq, columns, bool(np.all(times[1:] >= times[:-1])))
 
 
 def _given_table(lane: RowLane, slots: set[int]) -> pa.Table:

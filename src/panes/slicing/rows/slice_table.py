@@ -12,8 +12,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from panes.aggregates.base import Cells
+from panes.slicing.lane import Agg, RowBatch
+from panes.windows.base import KeyRuns
 
 Array = np.ndarray
+#: Slots and values of slices are searched as one number if it stays below this.
+_LONG = 2**62
 
 
 @dataclass(frozen=True)
@@ -58,11 +62,11 @@ class SliceTable:
         if index.dtype == bool:
             index = index.nonzero()[0]
         return SliceTable(
-            self.slot[index],
-            self.pos[index],
-            self.rows[index],
-            tuple(d[index] for d in self.first),
-            tuple(d[index] for d in self.last),
+            self.slot.take(index),
+            self.pos.take(index),
+            self.rows.take(index),
+            tuple(d.take(index) for d in self.first),
+            tuple(d.take(index) for d in self.last),
             tuple(c.take(index) for c in self.cells),
         )
 
@@ -95,6 +99,18 @@ class SliceTable:
             tuple(Cells.concat([p.cells[a] for p in parts]) for a in range(len(parts[0].cells))),
         )
 
+    def joined(self, first: Array, aggs: Sequence[Agg]) -> SliceTable:
+        """Slices from first[i] up to first[i + 1], all of one key, become one (first[0] is 0)."""
+        offsets = np.append(first, len(self))
+        return SliceTable(
+            self.slot[first],
+            self.pos[first],
+            np.add.reduceat(self.rows, first),
+            tuple(d[first] for d in self.first),
+            tuple(d[offsets[1:] - 1] for d in self.last),
+            tuple(a.bound.fold(cells, offsets) for a, cells in zip(aggs, self.cells)),
+        )
+
     def append(self, newer: SliceTable) -> SliceTable:
         """Slices that come after all slices of their keys; both sides sorted by slot."""
         if not len(self):
@@ -107,22 +123,68 @@ class SliceTable:
         return both.take(both.slot.argsort(kind="stable"))
 
 
+def sliced(rows: RowBatch, runs: KeyRuns, values: tuple[Array, ...], cut: Array, aggs: Sequence[Agg]) -> SliceTable:
+    """Rows of a release as slices, `cut` before some rows, and before the first of each key; `values` by dimension."""
+    starts = cut.copy()
+    starts[runs.offsets[:-1]] = True
+    offsets = np.concatenate((starts.nonzero()[0], [len(rows)]))
+    begin, final = offsets[:-1], offsets[1:] - 1
+    owner = runs.offsets.searchsorted(begin, side="right") - 1
+    return SliceTable(
+        runs.slots[owner],
+        begin + (runs.first_pos - runs.offsets[:-1])[owner],
+        offsets[1:] - begin,
+        tuple(v[begin] for v in values),
+        tuple(v[final] for v in values),
+        tuple(a.bound.lift(rows.inputs(a.inputs), offsets) for a in aggs),
+    )
+
+
+def go_on(table: SliceTable, new: SliceTable, slots: Array, aggs: Sequence[Agg]) -> tuple[SliceTable, SliceTable]:
+    """The last slice of each of these keys and its first new one become one, the first of its new ones."""
+    last = table.slot.searchsorted(slots, side="right") - 1
+    head = new.slot.searchsorted(slots)
+    old = table.take(last)
+    place = np.arange(len(new))
+    place[head] = len(new) + np.arange(len(slots))
+    cells = tuple(
+        Cells.concat([fresh, a.bound.merge(before, fresh.take(head))]).take(place)
+        for a, before, fresh in zip(aggs, old.cells, new.cells)
+    )
+    pos, rows = new.pos.copy(), new.rows.copy()
+    pos[head] = old.pos
+    rows[head] += old.rows
+    first = tuple(d.copy() for d in new.first)
+    for ours, theirs in zip(first, old.first):
+        ours[head] = theirs
+    keep = np.ones(len(table), bool)
+    keep[last] = False
+    return table.take(keep), SliceTable(new.slot, pos, rows, first, new.last, cells)
+
+
 class SliceIndex:
     """Finds slices by (slot, value) in one vectorised search, for one dimension of a sorted table.
 
-    Values are replaced by their rank, so that slot and rank fit one integer and the whole table is one
-    sorted column.
+    Slot and value become one integer, so that the whole table is one sorted column; a value that does not fit
+    beside its slot is replaced by its rank.
     """
 
     def __init__(self, slot: Array, values: Array) -> None:
         self._single = len(slot) == 0 or slot[0] == slot[-1]
         self._slot = slot
+        self._sorted: Array | None = None
         if self._single:
             self._values = values
-        else:
-            self._sorted = np.sort(values)
-            self._span = len(values) + 1
-            self._codes = slot * self._span + self._sorted.searchsorted(values)
+            return
+        if values.dtype.kind == "i":
+            self._low, high = int(values.min()), int(values.max())
+            self._span = high - self._low + 2
+            if (int(slot[-1]) + 1) * self._span < _LONG:
+                self._codes = slot * self._span + (values - self._low)
+                return
+        self._sorted = np.sort(values)
+        self._span = len(values) + 1
+        self._codes = slot * self._span + self._sorted.searchsorted(values)
 
     def at_or_after(self, slots: Array, values: Array) -> Array:
         """Index of the first slice of each slot whose value is >= the given one (the slot's end if none)."""
@@ -132,5 +194,9 @@ class SliceIndex:
                 return found
             only = self._slot[0]
             return np.where(slots < only, 0, np.where(slots > only, len(self._slot), found))
-        ranks = self._sorted.searchsorted(values)
+        if self._sorted is not None:
+            ranks = self._sorted.searchsorted(values)
+        else:
+            whole = values if values.dtype.kind == "i" else np.ceil(values)
+            ranks = np.clip(whole, self._low, self._low + self._span - 1).astype(np.int64, copy=False) - self._low
         return self._codes.searchsorted(slots * self._span + ranks)

@@ -34,7 +34,7 @@ from panes.runners.spark.packing import (
 from panes.runners.spark.strategies.card import Strategy, StrategyJob
 from panes.runners.spark.workers import tune_worker
 from panes.slicing.spec import MANUAL
-from panes.windows.base import ALWAYS, LookBack, Machine
+from panes.windows.base import ALWAYS, LookBack, MachineWindow
 from panes.windows.codec import has_form
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def _initial_state(job: StrategyJob, query: GroupQuery, groups: int) -> Any:
 
 def stream_groups(plan: QueryPlan, groups: int) -> int:
     """How many key groups a stream is worked on in: one, if windows of a key depend on rows of others."""
-    return 1 if any(isinstance(bound, Machine) and bound.central for _, bound in plan.bound) else groups
+    return 1 if any(isinstance(bound, MachineWindow) and bound.central for _, bound in plan.bound) else groups
 
 
 def static_groups(plan: QueryPlan, groups: int) -> int:

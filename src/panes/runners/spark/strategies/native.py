@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from panes.aggregates.registry import entries
 from panes.runners.spark.strategies.card import Strategy, StrategyJob
 from panes.runners.spark.strategies.native_aggregates import TIME
 from panes.runners.spark.strategies.native_rows import NativeQuery, built, refusal
@@ -57,13 +58,18 @@ def _cost(job: StrategyJob) -> float:
     return max(cost, _SORTED) if any(part.sorted for part in query.parts.values()) else cost
 
 
+def _aggregates(*, by_arrival: bool) -> str:
+    """Which aggregates Spark's own aggregations compute, by name."""
+    found = [entry for entry in entries() if entry.native and entry.spec.promises.by_arrival == by_arrival]
+    return ", ".join(dict.fromkeys(entry.names[0] for entry in found))
+
+
 NATIVE = Strategy(
     name="native",
     summary="rows to slices and slices to windows as Spark's own aggregations",
     applies=(
-        "tumbling, sliding, cumulate and fixed windows on event time, any number at once; count, sum, avg, min, max, "
-        "range, product, geometric_mean, stddev, variance, count_if, bool_and, bool_or, bit_and, bit_or, bit_xor, "
-        "try_sum, and on static frames first, last, any_value, arg_min, arg_max, m4. "
+        "tumbling, sliding, cumulate and fixed windows on event time, any number at once; "
+        f"{_aggregates(by_arrival=False)}, and on static frames {_aggregates(by_arrival=True)}. "
         "On a stream only if asked for by name, unless it is one tumbling window"
     ),
     costs=(

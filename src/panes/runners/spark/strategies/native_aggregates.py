@@ -15,14 +15,22 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from panes.aggregates.base import BoundAggregate
-from panes.aggregates.basic import BoundCount, BoundGeometricMean, BoundProduct, Product, Sum
+from panes.aggregates.base import BoundAggregate, Spec
 from panes.aggregates.extremes import BoundExtreme, BoundRange, Max, Min
 from panes.aggregates.flags import BitAnd, BitOr, BitXor, BoundBits, BoundCountIf
 from panes.aggregates.moments import BoundMoments, MergedMoments
 from panes.aggregates.order import BoundArg, BoundEnd, BoundM4
-from panes.aggregates.spec import Spec
-from panes.aggregates.totals import DecimalTotal, FloatTotal, NarrowTotal, WideTotal
+from panes.aggregates.totals import (
+    BoundCount,
+    BoundGeometricMean,
+    BoundProduct,
+    DecimalTotal,
+    FloatTotal,
+    NarrowTotal,
+    Product,
+    Sum,
+    WideTotal,
+)
 from panes.aggregates.types import kind_of
 from panes.runners.spark.columns import NoColumn
 from panes.slicing.lane import Agg
@@ -36,7 +44,7 @@ _LOW = (1 << 32) - 1
 
 
 @dataclass(frozen=True)
-class Part:
+class SlicePart:
     """Something computed of the rows of a slice (`lift`), and of parts of the same name.
 
     Spark combines parts by `merge`; the engine by the aggregate `fold`, of the part's `fields` if it is made of such.
@@ -58,14 +66,14 @@ class Part:
 class Native:
     """An aggregate in Spark's terms: its parts by name, and its result from them."""
 
-    parts: Mapping[str, Part]
+    parts: Mapping[str, SlicePart]
     lower: Callable[[Callable[[str], Column]], Column]
     ordered: bool = False
 
 
 def native_aggregate(agg: Agg, names: Sequence[str], types: Sequence[pa.DataType]) -> Native:
     """An aggregate over the columns `names` of the frame, whose Arrow types are `types`."""
-    rule = _RULES.get(type(agg.bound))
+    rule = RULES.get(type(agg.bound))
     if rule is None:
         raise NoColumn(f"{agg.name} is no aggregate that Spark can combine from slices with the same result")
     return rule(agg.bound, tuple(names), tuple(types))
@@ -77,25 +85,25 @@ def _count(bound: BoundAggregate, names: tuple[str, ...], types: tuple[pa.DataTy
     return Native(parts, lambda part: part(name))
 
 
-def _rows() -> dict[str, Part]:
+def _rows() -> dict[str, SlicePart]:
     from pyspark.sql import functions as F
 
-    return {"rows": Part(F.count(F.lit(1)), F.sum, Sum)}
+    return {"rows": SlicePart(F.count(F.lit(1)), F.sum, Sum)}
 
 
-def _number(name: str) -> dict[str, Part]:
+def _number(name: str) -> dict[str, SlicePart]:
     """How many values there are."""
     from pyspark.sql import functions as F
 
-    return {f"n_{name}": Part(F.count(name), F.sum, Sum)}
+    return {f"n_{name}": SlicePart(F.count(name), F.sum, Sum)}
 
 
-def _all_there(names: tuple[str, ...]) -> dict[str, Part]:
+def _all_there(names: tuple[str, ...]) -> dict[str, SlicePart]:
     """How many rows have none of the columns null."""
     from pyspark.sql import functions as F
 
     there = reduce(and_, (F.col(name).isNotNull() for name in names))
-    return {f"n_{'_'.join(names)}": Part(F.count(F.when(there, 1)), F.sum, Sum)}
+    return {f"n_{'_'.join(names)}": SlicePart(F.count(F.when(there, 1)), F.sum, Sum)}
 
 
 def _count_if(bound: BoundAggregate, names: tuple[str, ...], types: tuple[pa.DataType, ...]) -> Native:
@@ -103,7 +111,7 @@ def _count_if(bound: BoundAggregate, names: tuple[str, ...], types: tuple[pa.Dat
 
     (name,) = names
     key = f"true_{name}"
-    return Native({key: Part(F.count(F.when(F.col(name), 1)), F.sum, Sum)}, lambda part: part(key))
+    return Native({key: SlicePart(F.count(F.when(F.col(name), 1)), F.sum, Sum)}, lambda part: part(key))
 
 
 def _bits(bound: BoundBits, names: tuple[str, ...], types: tuple[pa.DataType, ...]) -> Native:
@@ -112,14 +120,14 @@ def _bits(bound: BoundBits, names: tuple[str, ...], types: tuple[pa.DataType, ..
     (name,) = names
     fold = next(cls for cls in (BitAnd, BitOr, BitXor) if cls.ufunc is bound.ufunc)
     merge, key = getattr(F, fold.name), f"{fold.name}_{name}"
-    return Native({key: Part(merge(name), merge, fold)}, lambda part: part(key))
+    return Native({key: SlicePart(merge(name), merge, fold)}, lambda part: part(key))
 
 
 def _float_total(bound: FloatTotal, names: tuple[str, ...], types: tuple[pa.DataType, ...]) -> Native:
     from pyspark.sql import functions as F
 
     (name,) = names
-    sums = {f"sum_{name}": Part(F.sum(F.col(name).cast("double")), F.sum, Sum)}
+    sums = {f"sum_{name}": SlicePart(F.sum(F.col(name).cast("double")), F.sum, Sum)}
     return _total(bound, name, sums, lambda part: part(f"sum_{name}"))
 
 
@@ -127,11 +135,13 @@ def _narrow_total(bound: NarrowTotal, names: tuple[str, ...], types: tuple[pa.Da
     from pyspark.sql import functions as F
 
     (name,) = names
-    sums = {f"sum_{name}": Part(F.sum(F.col(name).cast("bigint")), F.sum, Sum)}
+    sums = {f"sum_{name}": SlicePart(F.sum(F.col(name).cast("bigint")), F.sum, Sum)}
     return _total(bound, name, sums, lambda part: part(f"sum_{name}"))
 
 
-def _total(bound: Any, name: str, sums: dict[str, Part], value: Callable[[Callable[[str], Column]], Column]) -> Native:
+def _total(
+    bound: Any, name: str, sums: dict[str, SlicePart], value: Callable[[Callable[[str], Column]], Column]
+) -> Native:
     if not bound.mean:
         return Native(sums, value)
     n = f"n_{name}"
@@ -153,8 +163,8 @@ def _wide_total(bound: WideTotal, names: tuple[str, ...], types: tuple[pa.DataTy
         raise NoColumn(f"sums of {type} are not known to Spark")
     value = F.col(name)
     parts = {
-        f"high_{name}": Part(F.sum(F.shiftright(value, 32)), F.sum, Sum),
-        f"low_{name}": Part(F.sum(value.bitwiseAND(F.lit(_LOW))), F.sum, Sum),
+        f"high_{name}": SlicePart(F.sum(F.shiftright(value, 32)), F.sum, Sum),
+        f"low_{name}": SlicePart(F.sum(value.bitwiseAND(F.lit(_LOW))), F.sum, Sum),
     }
     message = (
         f"sum of `{bound.argument}` goes beyond the range of a 64-bit integer; "
@@ -189,14 +199,14 @@ def _decimal_total(bound: DecimalTotal, names: tuple[str, ...], types: tuple[pa.
     if bound.tolerant:
         raise NoColumn("a sum of decimals in Spark is null as soon as a part of it goes beyond 38 digits")
     exact = F.col(name).cast(f"decimal(38,{type.scale})")
-    return Native({f"sum_{name}": Part(F.sum(exact), F.sum, Sum)}, lambda part: part(f"sum_{name}"))
+    return Native({f"sum_{name}": SlicePart(F.sum(exact), F.sum, Sum)}, lambda part: part(f"sum_{name}"))
 
 
 def _product(bound: BoundAggregate, names: tuple[str, ...], types: tuple[pa.DataType, ...]) -> Native:
     from pyspark.sql import functions as F
 
     (name,) = names
-    parts = {f"product_{name}": Part(F.product(F.col(name).cast("double")), F.product, Product)}
+    parts = {f"product_{name}": SlicePart(F.product(F.col(name).cast("double")), F.product, Product)}
     return Native(parts, lambda part: part(f"product_{name}"))
 
 
@@ -207,7 +217,7 @@ def _geometric_mean(bound: BoundAggregate, names: tuple[str, ...], types: tuple[
     value = F.col(name).cast("double")
     # Spark has no logarithm of 0 and below
     log = F.when(value == F.lit(0.0), F.lit(float("-inf"))).when(value < F.lit(0.0), F.lit(float("nan")))
-    parts = {f"logs_{name}": Part(F.sum(log.otherwise(F.log(value))), F.sum, Sum), **_number(name)}
+    parts = {f"logs_{name}": SlicePart(F.sum(log.otherwise(F.log(value))), F.sum, Sum), **_number(name)}
     return Native(parts, lambda part: F.exp(_over(part(f"logs_{name}"), part(f"n_{name}"))))
 
 
@@ -226,7 +236,7 @@ def _moments(bound: BoundMoments, names: tuple[str, ...], types: tuple[pa.DataTy
         return F.sqrt(variance) if bound.root else variance
 
     fields = tuple(field.name for field in bound.fields)
-    return Native({f"moments_{name}": Part(lift, _merged_moments, MergedMoments, fields)}, lower)
+    return Native({f"moments_{name}": SlicePart(lift, _merged_moments, MergedMoments, fields)}, lower)
 
 
 def _merged_moments(part: Column) -> Column:
@@ -252,11 +262,11 @@ def _extreme(bound: BoundExtreme, names: tuple[str, ...], types: tuple[pa.DataTy
     return Native(parts, lambda part: _normal(part(key), type))
 
 
-def _end(name: str, type: pa.DataType, *, largest: bool) -> dict[str, Part]:
+def _end(name: str, type: pa.DataType, *, largest: bool) -> dict[str, SlicePart]:
     from pyspark.sql import functions as F
 
     choose, fold = (F.max, Max) if largest else (F.min, Min)
-    part = Part(choose(name), choose, fold, sorted=kind_of(type) in ("text", "binary"))
+    part = SlicePart(choose(name), choose, fold, sorted=kind_of(type) in ("text", "binary"))
     return {f"{fold.name}_{name}": part}
 
 
@@ -295,13 +305,15 @@ def _chosen(bound: BoundEnd, names: tuple[str, ...], types: tuple[pa.DataType, .
     return Native(parts, lambda part: part(key)["value"], ordered=True)
 
 
-def _chosen_part(name: str, *, last: bool) -> dict[str, Part]:
+def _chosen_part(name: str, *, last: bool) -> dict[str, SlicePart]:
     from pyspark.sql import functions as F
 
     choose = F.max if last else F.min
     row = F.struct(F.col(TIME), F.col(ORDER), F.col(name).alias("value"))
     return {
-        f"{'last' if last else 'first'}_{name}": Part(choose(F.when(F.col(name).isNotNull(), row)), choose, sorted=True)
+        f"{'last' if last else 'first'}_{name}": SlicePart(
+            choose(F.when(F.col(name).isNotNull(), row)), choose, sorted=True
+        )
     }
 
 
@@ -319,7 +331,7 @@ def _arg(bound: BoundArg, names: tuple[str, ...], types: tuple[pa.DataType, ...]
         (F.col(ORDER) * sign).alias(ORDER),
         F.col(value).alias("value"),
     )
-    parts = {key: Part(choose(F.when(F.col(by).isNotNull(), row)), choose, sorted=True)}
+    parts = {key: SlicePart(choose(F.when(F.col(by).isNotNull(), row)), choose, sorted=True)}
     return Native(parts, lambda part: part(key)["value"], ordered=True)
 
 
@@ -344,7 +356,7 @@ def _m4(bound: BoundM4, names: tuple[str, ...], types: tuple[pa.DataType, ...]) 
     return Native(parts, lower, ordered=True)
 
 
-_RULES: Mapping[type, Callable[[Any, tuple[str, ...], tuple[pa.DataType, ...]], Native]] = {
+RULES: Mapping[type, Callable[[Any, tuple[str, ...], tuple[pa.DataType, ...]], Native]] = {
     BoundCount: _count,
     BoundCountIf: _count_if,
     BoundBits: _bits,

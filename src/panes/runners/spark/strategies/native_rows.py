@@ -18,7 +18,7 @@ from panes.runners.spark.columns import ColumnBuilder, NoColumn
 from panes.runners.spark.group_operator import GroupQuery, used_columns
 from panes.runners.spark.row_columns import RowColumns, made
 from panes.runners.spark.strategies.card import StrategyJob
-from panes.runners.spark.strategies.native_aggregates import ORDER, TIME, Native, Part, native_aggregate
+from panes.runners.spark.strategies.native_aggregates import ORDER, TIME, Native, SlicePart, native_aggregate
 from panes.runners.spark.strategies.native_windows import TIME_LIMIT, label_of
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class NativeQuery:
         ]
 
     @cached_property
-    def parts(self) -> Mapping[str, Part]:
+    def parts(self) -> Mapping[str, SlicePart]:
         """Every part of every aggregate once."""
         return {name: part for aggregate in self.aggregates for name, part in aggregate.parts.items()}
 

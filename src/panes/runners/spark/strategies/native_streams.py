@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from panes.aggregates.spec import Spec
+from panes.aggregates.base import Spec
 from panes.connectors.spark_types import INSTANT, arrow_schema
 from panes.plan.expressions import Scope
 from panes.plan.query import StreamPlan, plan_query
@@ -24,7 +24,7 @@ from panes.runners.spark.group_operator import PassedQuery
 from panes.runners.spark.packing import PACKED, PACKED_TIME, Packer
 from panes.runners.spark.strategies.card import StrategyJob
 from panes.runners.spark.strategies.key_groups import in_groups
-from panes.runners.spark.strategies.native_aggregates import TIME, Part
+from panes.runners.spark.strategies.native_aggregates import TIME, SlicePart
 from panes.runners.spark.strategies.native_cells import StreamCells
 from panes.runners.spark.strategies.native_rows import NativeQuery
 from panes.runners.spark.strategies.native_windows import Scale, Slices
@@ -189,13 +189,13 @@ def windows_of_parts(
     return query.results(found, F.col("window").cast("int"), *numbers)
 
 
-def _flat(parts: Mapping[str, Part]) -> dict[str, str]:
+def _flat(parts: Mapping[str, SlicePart]) -> dict[str, str]:
     """Columns of parts, those with fields taken apart: name -> where it is."""
     plain = {name: name for name, part in parts.items() if not part.fields}
     return plain | {f"{name}_{field}": f"{name}.{field}" for name, part in parts.items() for field in part.fields}
 
 
-def _fold(name: str, part: Part) -> Spec:
+def _fold(name: str, part: SlicePart) -> Spec:
     if part.fold is None:
         raise NoColumn("one of its aggregates has parts that only Spark can combine")
     return part.fold(tuple(f"{name}_{field}" for field in part.fields) or (name,))

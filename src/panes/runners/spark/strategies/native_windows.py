@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 from panes.plan.query import QueryPlan
 from panes.runners.spark.columns import NoColumn
 from panes.units import TimeDomain
+from panes.windows.anchored import Cumulating, FixedWindow
 from panes.windows.base import NEVER, TIME, Bound
-from panes.windows.cumulate import Cumulating
-from panes.windows.landmark import FixedWindow
 from panes.windows.periodic import Periodic
 
 if TYPE_CHECKING:

@@ -240,7 +240,7 @@ def _refuses(job: StrategyJob) -> str | None:
         if borders_of(bound) is None:
             return f"{label} goes by more than one trigger and one eviction by event time, which need no history"
     for agg in job.plan.aggregation.aggs:
-        if any(f.name.endswith("seq") for f in agg.bound.fields):
+        if agg.bound.laws.by_arrival:
             return f"{agg.name} asks for the order of rows with the same time, which no task knows"
     return None
 

@@ -15,8 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from panes.aggregates.base import Cells, Inputs
-from panes.aggregates.codec import cells_from_arrow, cells_to_arrow
-from panes.aggregates.columns import column_from_arrow
+from panes.aggregates.columns import cells_from_arrow, cells_to_arrow, column_from_arrow
 from panes.plan.query import QueryPlan
 from panes.plan.scalars import Scalars
 from panes.policies.policy import PolicyMachine

@@ -1,0 +1,426 @@
+"""Evictions at work on rows that triggers have looked at (triggers.py): which windows there are, over whole batches.
+
+Each rule is written once, over plain arrays, and runs as it is or compiled (loop.py). A level (one key, or the centre)
+is a table of lines (program.py) and a row of state words; rows are numbered in an arena, where `follows` leads to the
+next row of the key. `run_all` is the order of things (SPEC P-43): timer ticks, results, evictions, the row itself, and
+what the centre says to all keys. `run_pair` is what it comes to for one trigger and one eviction of the common kinds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from panes.policies.distances import cosine, euclidean
+from panes.policies.loop import one_source
+from panes.policies.program import (
+    CHILDREN,
+    COLUMN,
+    COSINE_,
+    COUNT,
+    EUCLID,
+    FLOATS,
+    HEAD,
+    KIND,
+    MAX,
+    MIN,
+    OPTION,
+    PUNCT,
+    SEEN,
+    SUM,
+    TAIL,
+    TAIL_AT,
+    TIME,
+    TUMBLE,
+    WORD,
+    A,
+    B,
+)
+from panes.policies.specs import MOST
+
+Array = np.ndarray
+# what evictions are told of: a row, a timer tick with a time, or a row of another key as a timer tick
+ROW, FAKE, ROW_AS_FAKE = 0, 1, 2
+# words of `meta`: windows found, row that brought too many timer ticks (-1: none), timer ticks and what they gave
+FOUND, WRONG, SENT = 0, 1, 2
+
+
+def count_leaves(counter: int, size: int, most: int, delete: int, resync: bool) -> tuple[int, int]:
+    """How many rows a count lets go for one more, and where it is then. `resync`: others let rows go, too."""
+    if resync and counter > size:
+        counter = size
+    if counter >= most:
+        return delete, max(0, counter - delete) + 1
+    return 0, counter + 1
+
+
+def joined(rule: int, so_far: int, said: int) -> int:
+    """What several evictions say together, one more of them heard."""
+    if rule == MAX:
+        return max(so_far, said)
+    if rule == MIN:
+        return min(so_far, said)
+    if rule == SUM:
+        return so_far + said
+    return so_far if so_far > 0 else said
+
+
+def distance(kind: int, n: int, old: Array, first: int, i: int, new: Array, column: int, j: int) -> float:
+    """From n values old[first:, i] to as many new[column:, j]."""
+    if kind == EUCLID and n == 1:
+        return abs(new[column, j] - old[first, i])
+    before, after = old[first : first + n, i], new[column : column + n, j]
+    return cosine(before, after) if kind == COSINE_ else euclidean(before, after)
+
+
+def ask(
+    lines: Array, limits: Array, states: Array, k: int, head: int, tail: int, ticks: Array, cols: Array,
+    follows: Array, chained: bool, j: int, what: int, now: int, triggered: bool, stack: Array, asked: Array,
+) -> int:  # fmt: skip
+    """Tell all evictions of row j (or the active ones of a timer tick at `now`); how many rows leave.
+
+    `chained`: the row after one is found by `follows`, and is not just the next.
+    """
+    top, size = 0, tail - head
+    for t in range(len(lines)):
+        kind, word = lines[t, KIND], lines[t, WORD]
+        answer, is_asked = 0, 1
+        if kind >= MAX:
+            top -= lines[t, CHILDREN]
+            if kind == MIN:
+                answer = MOST
+            for c in range(top, top + lines[t, CHILDREN]):
+                if asked[c] == 1:
+                    answer = joined(kind, answer, stack[c])
+        elif what != ROW and (lines[t, OPTION] == 0 or (what == FAKE and kind == TUMBLE)):
+            is_asked = 0
+        elif kind == COUNT:
+            answer, states[k, word] = count_leaves(
+                states[k, word], size, lines[t, A], lines[t, B], lines[t, FLOATS] == 1
+            )
+        elif kind == TUMBLE:
+            if triggered:
+                answer = size
+        elif kind == PUNCT:
+            if what != FAKE and cols[lines[t, COLUMN], j] == 1.0:  # a time alone matches nothing
+                answer = size
+        else:
+            # an own queue of rows: position and place of its first one; rows that others removed leave it first
+            at, place, column = states[k, word], states[k, word + 1], lines[t, COLUMN]
+            while at < head:
+                at += 1
+                if at < tail:
+                    place = follows[place] if chained else place + 1
+            if kind == TIME:
+                oldest = (now if what == FAKE else ticks[column, j]) - lines[t, A]
+                while at < tail and ticks[column, place] < oldest:
+                    answer += 1
+                    at += 1
+                    if at < tail:
+                        place = follows[place] if chained else place + 1
+            elif what != FAKE:
+                while at < tail and distance(kind, lines[t, A], cols, column, place, cols, column, j) > limits[t]:
+                    answer += 1
+                    at += 1
+                    if at < tail:
+                        place = follows[place] if chained else place + 1
+            if at == tail and what == ROW:
+                place = j
+            states[k, word], states[k, word + 1] = at, place
+        stack[top], asked[top] = answer, is_asked
+        top += 1
+    return stack[0]
+
+
+def emit(out: Array, meta: Array, slot: int, lo: int, hi: int, end: int) -> None:
+    """Note a window of rows lo..hi-1, unless it is empty."""
+    if hi > lo:
+        n = meta[FOUND]
+        out[n, 0], out[n, 1], out[n, 2], out[n, 3] = slot, lo, hi, end
+        meta[FOUND] = n + 1
+
+
+def next_run(rows: Array, firsts: Array, counts: Array, r: int, i: int) -> int:
+    """Of the runs from r on that are before row i, the one with the earliest timer tick that is left; -1: none is.
+
+    Triggers thus take turns by time (SPEC K-10), and no run is ever written out.
+    """
+    best = -1
+    while r < len(rows) and rows[r] == i:
+        if counts[r] > 0 and (best < 0 or firsts[r] < firsts[best]):
+            best = r
+        r += 1
+    return best
+
+
+def _let_go(states: Array, centre: Array, slots: Array, positions: Array, n: int) -> None:
+    """The centre lets its n oldest rows go: each leaves its key, unless it has left before."""
+    n = min(n, centre[0, TAIL] - centre[0, HEAD])
+    for _ in range(n):
+        place = centre[0, TAIL_AT]
+        k = slots[place]
+        if states[k, HEAD] <= positions[place]:
+            states[k, HEAD] = positions[place] + 1
+        centre[0, TAIL_AT] = place + 1
+    centre[0, HEAD] += n
+
+
+def _tell_all(
+    lines: Array, limits: Array, states: Array, ticks: Array, cols: Array, follows: Array, k: int, j: int,
+    what: int, now: int, end: int, out: Array, meta: Array, stack: Array, asked: Array,
+) -> None:  # fmt: skip
+    """A timer tick for every key (evict, then emit), or a row of key k for all others (emit, then evict)."""
+    for other in range(len(states)):
+        if states[other, SEEN] == 0 or (what == ROW_AS_FAKE and other == k):
+            continue
+        if what == ROW_AS_FAKE:
+            emit(out, meta, other, states[other, HEAD], states[other, TAIL], end)
+        if len(lines) > 1:
+            n = ask(
+                lines, limits, states, other, states[other, HEAD], states[other, TAIL], ticks, cols, follows, True, j,
+                what, now, True, stack, asked,
+            )  # fmt: skip
+            states[other, HEAD] = min(states[other, HEAD] + n, states[other, TAIL])
+        if what == FAKE:
+            emit(out, meta, other, states[other, HEAD], states[other, TAIL], end)
+            if lines[-1, OPTION] == 1:
+                states[other, HEAD] = states[other, TAIL]
+
+
+def _none_leave(lines: Array) -> bool:
+    """Whether timer ticks let no row go, so that each of them gives what is held: no eviction is asked about them.
+
+    The smallest of several, none of which is asked, is as many rows as there are.
+    """
+    return not (lines[:, OPTION].any() or (lines[:, KIND] == MIN).any())
+
+
+def _none_held(states: Array) -> bool:
+    held = 0
+    for k in range(len(states)):
+        held += states[k, SEEN] * (states[k, TAIL] - states[k, HEAD])
+    return held == 0
+
+
+@one_source(
+    count_leaves, joined, cosine, euclidean, distance, emit, next_run, _let_go, _tell_all, _none_leave,
+    _none_held, inlined=(ask,),
+)  # fmt: skip
+def run_all(
+    lines: Array, limits: Array, keeps: bool, with_rows: bool, states: Array, keys: Array, offsets: Array, base: int,
+    ticks: Array, cols: Array, follows: Array,
+    fired: Array, f_row: Array, f_first: Array, f_step: Array, f_count: Array, f_timed: Array,
+    c_lines: Array, c_limits: Array, centre: Array, by_clock: bool, slots: Array, positions: Array,
+    c_fired: Array, c_row: Array, c_first: Array, c_step: Array, c_count: Array, c_timed: Array,
+    begin: int, out: Array, meta: Array, most: int, stack: Array, asked: Array,
+) -> int:  # fmt: skip
+    """Rows base..base+n-1, those of slot keys[g] from offsets[g] on. Without `with_rows` only timer ticks come.
+
+    Row `begin` is the first to look at, and the one returned the next: it is no row if there was room for all windows.
+
+    `c_...` are the policies of the centre and what its triggers said, `f_...` the timer ticks of keys; both come by
+    time, unless central ones go `by_clock`, which waits for no row. Evictions of one line are none at all. Where there
+    is a centre, rows are in the order in which they came, each with a line of `keys`; else `centre` is empty. Fake
+    items give no more than about `most` windows: meta[WRONG] is then the row before which they were sent.
+    """
+    c, f, sent = 0, 0, meta[SENT]
+    while f < len(f_row) and f_row[f] < begin:
+        f += 1
+    while c < len(c_row) and c_row[c] < begin:
+        c += 1
+    own, grouped, central = len(lines) > 1, len(centre) > 0, len(c_lines) > 1
+    clears, c_clears = lines[-1, OPTION] == 1, c_lines[-1, OPTION] == 1
+    stays = _none_leave(lines) and _none_leave(c_lines)
+    room = len(out) - (len(states) + 1 if grouped else 1)
+    for g in range(len(keys)):
+        k = keys[g]
+        if with_rows:
+            states[k, SEEN] = 1
+        head, tail = states[k, HEAD], states[k, TAIL]
+        for i in range(max(begin, offsets[g]), offsets[g + 1]):
+            j, end = 0, 0
+            if with_rows:
+                j = base + i
+                end = ticks[0, j]
+            is_row = False
+            while not is_row:
+                if meta[FOUND] > room:
+                    states[k, HEAD], states[k, TAIL], meta[SENT] = head, tail, sent
+                    return i
+                mine, at = -1, -1
+                if f < len(f_row) and f_row[f] == i and head < tail:
+                    mine = next_run(f_row, f_first, f_count, f, i)
+                if c < len(c_row) and c_row[c] == i:
+                    at = next_run(c_row, c_first, c_count, c, i)
+                    if mine < 0 and at >= 0 and _none_held(states):
+                        at = -1
+                if mine < 0 and at < 0:
+                    is_row = True
+                    while f < len(f_row) and f_row[f] == i:
+                        f += 1
+                    while c < len(c_row) and c_row[c] == i:
+                        c += 1
+                    if not with_rows:
+                        break
+                elif stays and sent + (c_count[at] if mine < 0 else f_count[mine]) > most:
+                    meta[WRONG] = j
+                    return i
+                before, now, triggered = meta[FOUND], 0, True
+                if at >= 0 and (mine < 0 or by_clock or c_first[at] <= f_first[mine]):
+                    now = c_first[at]
+                    c_first[at] += c_step[at]
+                    c_count[at] -= 1
+                    if central:
+                        _let_go(states, centre, slots, positions, ask(
+                            c_lines, c_limits, centre, 0, centre[0, HEAD], centre[0, TAIL], ticks, cols, follows,
+                            False, j, FAKE, now, True, stack, asked,
+                        ))  # fmt: skip
+                    _tell_all(
+                        lines, limits, states, ticks, cols, follows, k, j, FAKE, now, now if c_timed[at] else end, out,
+                        meta, stack, asked,
+                    )  # fmt: skip
+                    if c_clears:
+                        _let_go(states, centre, slots, positions, centre[0, TAIL] - centre[0, HEAD])
+                    head = states[k, HEAD]
+                else:
+                    if is_row:
+                        triggered = fired[i] or (grouped and c_fired[i])
+                        if triggered:
+                            emit(out, meta, k, head, tail, end)
+                    else:
+                        now = f_first[mine]
+                        f_first[mine] += f_step[mine]
+                        f_count[mine] -= 1
+                    if own:
+                        n = ask(
+                            lines, limits, states, k, head, tail, ticks, cols, follows, True, j,
+                            ROW if is_row else FAKE, now, triggered, stack, asked,
+                        )  # fmt: skip
+                        head = min(head + n, tail)
+                    if not is_row:
+                        emit(out, meta, k, head, tail, now if f_timed[mine] else end)
+                        if clears:
+                            head = tail
+                if not is_row:
+                    states[k, HEAD] = head
+                    sent += max(1, meta[FOUND] - before)
+                    if sent > most:
+                        meta[WRONG] = j
+                        return i
+            if not with_rows:
+                continue
+            tail += 1
+            if keeps:
+                if states[k, TAIL_AT] >= 0:
+                    follows[states[k, TAIL_AT]] = j
+                states[k, TAIL_AT] = j
+            if grouped:
+                states[k, HEAD], states[k, TAIL] = head, tail
+                if c_fired[i]:
+                    _tell_all(
+                        lines, limits, states, ticks, cols, follows, k, j, ROW_AS_FAKE, 0, end, out, meta, stack, asked
+                    )
+                if central:
+                    n = ask(
+                        c_lines, c_limits, centre, 0, centre[0, HEAD], centre[0, TAIL], ticks, cols, follows, False, j,
+                        ROW, 0, c_fired[i], stack, asked,
+                    )  # fmt: skip
+                    _let_go(states, centre, slots, positions, n)
+                    if centre[0, HEAD] == centre[0, TAIL]:
+                        centre[0, TAIL_AT] = j
+                    centre[0, TAIL] += 1
+                head = states[k, HEAD]
+        states[k, HEAD], states[k, TAIL] = head, tail
+    return offsets[-1]
+
+
+@one_source(emit)
+def run_pair(
+    trigger: int, every: int, evict: int, size: int, word: int, place_word: int, states: Array, ticks: Array,
+    follows: Array, slots: Array, offsets: Array, base: int, begin: int, out: Array, meta: Array, most: int,
+) -> int:  # fmt: skip
+    """`run_all` of a pair (program.py), which the tests hold it to: rows of slot slots[g] from offsets[g] on.
+
+    Between two rows at which something is due, rows only come in: they are not looked at one by one.
+    """
+    for g in range(len(slots)):
+        k, i, stop = slots[g], base + max(begin, offsets[g]), base + offsets[g + 1]
+        if i >= stop:
+            continue
+        head, tail, state = states[k, HEAD], states[k, TAIL], states[k, word]
+        place, room = -1, True
+        if evict == TIME:
+            place = states[k, place_word]
+            if states[k, TAIL_AT] != stop - 1:
+                follows[i : stop - 1] = np.arange(i + 1, stop)
+                if states[k, TAIL_AT] >= 0:
+                    follows[states[k, TAIL_AT]] = i
+                states[k, TAIL_AT] = stop - 1
+        while room:
+            due = stop
+            if trigger == TIME:
+                left = ticks[i:stop]
+                for at in range(len(left)):
+                    if left[at] >= state:
+                        due = i + at
+                        break
+            else:
+                due = min(stop, i + max(0, every - state))
+                state += due - i
+            if due > i:
+                if head == tail:
+                    place = i
+                tail += due - i
+                if evict == COUNT:
+                    head = max(head, tail - size)
+            i = due
+            if due == stop:
+                break
+            now = ticks[due]
+            if trigger == TIME:
+                if evict == COUNT and head < tail and meta[FOUND] + (now - state) // every + 1 > most:
+                    meta[WRONG] = due
+                    return due - base
+                while state <= now:
+                    if evict == TIME:
+                        while head < tail and ticks[place] < state - size:
+                            head += 1
+                            if head < tail:
+                                place = follows[place]
+                    if head == tail:
+                        state += ((now - state) // every + 1) * every
+                        break
+                    if meta[FOUND] == len(out):
+                        room = False
+                        break
+                    emit(out, meta, k, head, tail, state)
+                    state += every
+                    if evict == TUMBLE:
+                        head = tail
+                    elif meta[FOUND] > most:
+                        meta[WRONG] = due
+                        return due - base
+                continue
+            if meta[FOUND] == len(out):
+                room = False
+                break
+            if evict == TIME and due > base + offsets[g]:
+                while head < tail - 1 and ticks[place] < ticks[due - 1] - size:
+                    head += 1
+                    place = follows[place]
+            emit(out, meta, k, head, tail, now)
+            state = 1
+            if evict == TUMBLE or head == tail:
+                head, place = tail, due
+            tail += 1
+            if evict == COUNT:
+                head = max(head, tail - size)
+            i = due + 1
+        if evict == TIME:
+            while room and head < tail - 1 and ticks[place] < ticks[stop - 1] - size:
+                head += 1
+                place = follows[place]
+            states[k, place_word - 1], states[k, place_word] = head, place
+        states[k, HEAD], states[k, TAIL], states[k, word] = head, tail, state
+        if not room:
+            return i - base
+    return offsets[-1]

@@ -1,0 +1,378 @@
+"""The context-free half of the partial lane: slices, their store, and the windows made of them.
+
+Partials of (slice, key) come in, windows that are due go out. Slices are forgotten when no window needs them
+any more, and joined when no window that is still to end begins between them (SPEC S-19, S-22).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from panes.aggregates.base import Cells
+from panes.slicing.lane import Agg, Results, RowBatch, RunningWindow
+from panes.slicing.partials.dense_store import DenseStore
+from panes.slicing.partials.empty_windows import EmptyWindows
+from panes.slicing.partials.lane_results import no_results
+from panes.slicing.partials.lifting import Block, Loose, Placed, place
+from panes.slicing.partials.slices import EdgeCache, SliceList
+from panes.slicing.partials.sparse_store import SparseStore
+from panes.slicing.partials.store import SMALL, CellList, Store, WindowAnswers, fold_equal, mostly_empty
+from panes.slicing.partials.time_windows import Spans, TimeWindows
+from panes.slicing.window_set import WindowSet
+from panes.state.journal import Journal, Replaced
+from panes.windows.base import ALWAYS, NEVER, TIME
+
+Array = np.ndarray
+
+#: So many slices are looked at for some to join; in order, so many and half as many again as were left last time.
+_MANY = 64
+_CROWDED = 8
+
+
+@dataclass
+class Admission:
+    """What a query added while running gives: windows that start and end late enough."""
+
+    start: int
+    after: int  # the watermark when it was added
+
+
+class SlicePartials:
+    """Slices of all keys, for context-free windows on event time."""
+
+    replaced = Replaced(
+        "updates",
+        "merges",
+        "windows",
+        "slices",
+        "store",
+        "purged_to",
+        "_purged",
+        "_joined",
+        "_tails",
+        "_after_purge",
+        "_crowded",
+        "_checked",
+    )
+
+    def __init__(
+        self,
+        queries: Sequence[RunningWindow],
+        aggs: Sequence[Agg],
+        *,
+        keyed: bool,
+        store: str,
+        emit_empty: bool,
+        in_order: bool = False,
+        journal: Journal | None = None,
+    ) -> None:
+        """`in_order`: no row comes before one that has come, so slices are joined as soon as windows have ended."""
+        self.aggs = tuple(aggs)
+        self.in_order = in_order
+        self._journal = journal or Journal()
+        self.keyed = keyed
+        self.store_kind = store
+        self.windows = TimeWindows(queries)
+        self.edges = EdgeCache(self.windows.windows, self._journal)
+        self.slices = SliceList()
+        self.admissions: dict[int, Admission] = {}
+        #: rows before this were forgotten
+        self.purged_to = ALWAYS
+        #: the last slice forgotten, with its end where it can't be found out later
+        self._purged: tuple[int, int | None] | None = None
+        #: slices that were joined: start -> end
+        self._joined: dict[int, int] = {}
+        #: others, with the start of the last one in them: by the edges of now they end with it; only if none is frozen
+        self._tails: dict[int, int] = {}
+        #: how often slices that were there took more rows, and how many were joined to the one before
+        self.updates = 0
+        self.merges = 0
+        self._after_purge = 0  # slices left by the last purge
+        self._crowded = _CROWDED if in_order else _MANY
+        self._checked = SMALL
+        self.empty = EmptyWindows(self, self._journal) if emit_empty else None
+        self.store = self._new_store(dense=all(a.bound.dense for a in self.aggs))
+
+    def _new_store(self, *, dense: bool) -> Store:
+        return self.new_store(self._journal, dense=dense)
+
+    def new_store(self, journal: Journal, *, dense: bool) -> Store:
+        """A store for the same partials."""
+        bound = [a.bound for a in self.aggs]
+        if dense:
+            return DenseStore(bound, keyed=self.keyed, store=self.store_kind, journal=journal)
+        return SparseStore(bound, keyed=self.keyed, journal=journal)
+
+    def begin(self) -> list[Any]:
+        """A call begins: objects whose attributes it may replace."""
+        if self.empty is not None:
+            self._journal.keep_container(self.empty.first_end)
+        return [self, self.slices, *self.store.begin()]
+
+    def __bool__(self) -> bool:
+        return bool(self.windows)
+
+    @property
+    def dense(self) -> bool:
+        return self.store.dense
+
+    def place(self, rows: RowBatch, lo: int, hi: int) -> Placed:
+        """In which slices rows between lo and hi lie."""
+        return place(rows, self.edges, lo, hi)
+
+    def take(self, lifted: Block | Loose) -> None:
+        at, fresh = self.slices.place(lifted.starts)
+        self.updates += len(at) - len(fresh)
+        self.store.open(fresh, len(self.slices))
+        if isinstance(lifted, Loose):
+            self.store.add(CellList(at[lifted.at], lifted.slots, lifted.cells))
+        else:
+            self.store.add_block(at, lifted.keys, lifted.present, lifted.cells)
+        if len(fresh) and self.dense and self.keyed:
+            self._check_density()
+
+    def _check_density(self) -> None:
+        """Change to the sparse store when most cells are empty."""
+        size = self.store.places
+        if size < self._checked:
+            return
+        self._checked = size + size // 2
+        if mostly_empty(size, self.store.occupied):
+            held = self.store.cells(None)
+            self.store = self._new_store(dense=False)
+            self.store.add(held)
+
+    def renumber(self, moved: Array) -> None:
+        """`moved[slot]` is the new slot of a key, -1 if nothing is held of it; the order of keys stays."""
+        self.store.renumber(moved)
+        self._checked = SMALL
+
+    def due(self, before: int, watermark: int) -> Results:
+        """Windows with before < end <= watermark that hold rows."""
+        if self.empty is not None:
+            return self.empty.due(before, watermark)
+        return self.results(self.admitted(self.windows.due(self.slices.starts, before, watermark)))
+
+    def finish(self, before: int) -> Results:
+        if self.empty is not None:
+            return self.empty.finish(before)
+        return self.due(before, NEVER)
+
+    def standing(self, watermark: int) -> Results:
+        """Windows that end after the watermark and hold rows."""
+        return self.results(self.admitted(self.windows.due(self.slices.starts, watermark, NEVER)))
+
+    def results(self, spans: Spans) -> Results:
+        spans, answers = self.answer(spans)
+        if answers is None:
+            return no_results(self.aggs)
+        counts = answers.counts if self.keyed else None
+        return Results(spans.number, answers.slots, spans.start, spans.end, answers.values, counts)
+
+    def answer(self, spans: Spans) -> tuple[Spans, WindowAnswers | None]:
+        """Windows that have slices where they need them, and what they come to for each key."""
+        lo, hi, news = self._ranges(spans)
+        some = (news < hi).nonzero()[0]
+        if len(some) < len(spans):
+            spans, lo, hi, news = spans.take(some), lo[some], hi[some], news[some]
+        if not len(spans):
+            return spans, None
+        return spans, self.store.answer(lo, hi, news)
+
+    def partials(self, spans: Spans) -> CellList:
+        """What windows hold, before it is lowered: `at` is the number of the window; those without rows have none."""
+        lo, hi = self.slices.position(spans.start), self.slices.position(spans.end)
+        some = (lo < hi).nonzero()[0]
+        found = self.store.partials(lo[some], hi[some])
+        return CellList(some[found.at], found.slots, found.cells)
+
+    def _ranges(self, spans: Spans) -> tuple[Array, Array, Array]:
+        """Positions of the slices of each window: first, behind the last, and from where on there must be rows."""
+        lo, hi = self.slices.position(spans.start), self.slices.position(spans.end)
+        news = self.slices.position(self.windows.news_from(spans)) if self.windows.fresh else lo
+        return lo, hi, news
+
+    def admitted(self, spans: Spans) -> Spans:
+        """Without windows of queries that were added too late for them."""
+        if not self.admissions or not len(spans):
+            return spans
+        ok = np.ones(len(spans), bool)
+        for number, rule in self.admissions.items():
+            mine = np.flatnonzero(spans.number == number)
+            start, end = spans.start[mine], spans.end[mine]
+            ok[mine] = (start >= rule.start) & (end > rule.after) & ~self.edges.splits(start) & ~self.edges.splits(end)
+        return spans.take(np.flatnonzero(ok))
+
+    def given_with(self, slot: int, time: int, gone: int, watermark: int) -> tuple[Spans, Array]:
+        """Closed windows that can still be changed, those that end after `gone`, which a row at `time` belongs to, and
+        whether they were given before."""
+        spans = self.admitted(self.windows.holding(time, gone, watermark))
+        _, hi, news = self._ranges(spans)
+        given = self.store.holds(slot, news, hi)
+        if self.empty is not None:
+            given |= self.empty.given(slot, spans)
+        return spans, given
+
+    def answer_one(self, slot: int, spans: Spans) -> tuple[Array, tuple[pa.Array, ...]]:
+        """Which of the windows are to be given for one key, and what they come to."""
+        lo, hi, news = self._ranges(spans)
+        there = np.flatnonzero(self.store.holds(slot, news, hi))
+        return there, self.store.answer_one(slot, lo[there], hi[there])
+
+    def purge_now_and_then(self, progress: int) -> None:
+        """Purge when slices have become an eighth more: finding out which can go costs as much as to answer windows."""
+        if len(self.slices) > self._after_purge + (self._after_purge >> 3):
+            self.purge(progress)
+
+    def purge(self, progress: int) -> None:
+        """Forget slices that no window ending after `progress` needs, and join others if there are many."""
+        horizon = self.windows.horizon(progress)
+        starts = self.slices.starts
+        if len(starts) and starts[0] < horizon:
+            count = int(starts.searchsorted(horizon))
+            last = int(starts[count - 1])
+            self._purged = last, self._end(last) if len(self.edges.frozen[0]) else None
+            self.store.drop(count)
+            self.slices.drop(count)
+            self.edges.thaw(horizon)
+        if len(self.slices) > self._crowded:
+            self._join(progress)
+            left = len(self.slices)
+            self._crowded = _CROWDED + left + (left >> 1) if self.in_order else max(_MANY, 2 * left)
+        self._after_purge = len(self.slices)
+
+    def tidy(self, progress: int) -> None:
+        """Hold only what is needed, whenever that was looked at last."""
+        self.purge(progress)
+        if self.in_order:
+            self._join(progress)
+
+    def _join(self, progress: int) -> None:
+        """Join slices behind `progress` where no window to come begins.
+
+        Where rows may still come out of order, the newest slice is left alone.
+        """
+        starts = self.slices.starts
+        last = int(np.searchsorted(starts, progress, side="right")) - (not self.in_order)
+        if last < 2:
+            return
+        keep = np.ones(len(starts), bool)
+        keep[1:last] = self.windows.start_between(starts[:last], progress)
+        if keep.all():
+            return
+        firsts = np.flatnonzero(keep)
+        tails = np.append(firsts[1:], len(starts)) - 1
+        self._note_joined(int(starts[0]), starts[firsts[firsts < tails]], starts[tails[firsts < tails]])
+        self.store.merge(firsts)
+        self.slices.keep(firsts)
+        self.merges += len(starts) - len(firsts)
+
+    def _note_joined(self, lowest: int, firsts: Array, tails: Array) -> None:
+        """Slices are joined, from first to tail; where they end is asked later, if ever. All are from `lowest` on."""
+        joined = {s: e for s, e in self._joined.items() if e > lowest}
+        open_ = {s: t for s, t in self._tails.items() if s >= lowest}
+        frozen = len(self.edges.frozen[0]) > 0
+        for first, tail in zip(firsts.tolist(), tails.tolist()):
+            known = self._end(tail) if frozen else joined.get(tail)
+            if known is None:
+                open_[first] = open_.get(tail, tail)
+                joined.pop(first, None)
+            else:
+                joined[first] = known
+                open_.pop(first, None)
+        self._joined, self._tails = joined, open_
+
+    def _end(self, start: int) -> int:
+        """The end of the slice that starts here."""
+        known = self._joined.get(start)
+        return self.edges.next_edge(self._tails.get(start, start)) if known is None else known
+
+    def _find_ends(self) -> None:
+        """Edges are about to change, or somebody asks where slices end."""
+        if self._tails:
+            ends = {start: self._end(start) for start in self._tails}
+            self._joined, self._tails = dict(sorted({**self._joined, **ends}.items())), {}
+
+    def known_purged(self, last_time: int) -> int:
+        """Rows before this were forgotten; no row came after `last_time` yet."""
+        if self._purged is not None:
+            start, end = self._purged
+            self.purged_to = max(self.purged_to, min(self._end(start) if end is None else end, last_time + 1))
+            self._purged = None
+        return self.purged_to
+
+    def odd_bounds(self) -> dict[int, int]:
+        """Start and end of slices that do not end at the next edge of the windows of now."""
+        self._find_ends()
+        starts, ends = self.edges.frozen
+        return {**dict(zip(starts.tolist(), ends.tolist())), **self._joined}
+
+    def load(self, starts: Array, odd: dict[int, int], delta: CellList, purged_to: int) -> None:
+        """Take slices and cells (their `at` are slice starts) of a dump, beside what is here.
+
+        Slices here and there have the same bounds, unless queries came and went while they were apart: then
+        slices that overlap become one, as they would be had they been together.
+        """
+        self.purged_to = max(self.purged_to, purged_to)
+        here = self.slices.starts
+        both = np.union1d(here, starts)
+        if not len(both):
+            return
+        known = self.odd_bounds()
+        if odd or known:
+            self._joined = {s: max(odd.get(s, ALWAYS), known.get(s, ALWAYS)) for s in {*odd, *known}}
+            ends = np.maximum.accumulate([self._end(s) for s in both.tolist()])
+            first = np.append(True, both[1:] >= ends[:-1])
+            ends = ends[np.append(np.flatnonzero(first)[1:], len(first)) - 1]
+            both = both[first]
+            self._joined = dict(zip(both.tolist(), ends.tolist()))
+            self.edges.freeze(both, ends)
+        held = self.store.cells(None)
+        at = np.searchsorted(both, np.concatenate((here[held.at], delta.at)), side="right") - 1
+        slots = np.concatenate((held.slots, delta.slots))
+        cells = tuple(Cells.concat([a, b]) for a, b in zip(held.cells, delta.cells))
+        self.slices = SliceList()
+        self.slices.place(both)
+        self.store = self._new_store(dense=self.dense)
+        self.store.open(np.arange(len(both)), len(both))
+        self.store.add(fold_equal(CellList(at, slots, cells), [a.bound for a in self.aggs]))
+
+    def add_query(self, query: RunningWindow, watermark: int, progress: int, last_time: int) -> None:
+        """Give this query's windows too, from the first one on whose rows are all held, in slices of their own."""
+        self._change(progress, last_time, [*self.windows.queries, query])
+        # Windows that begin or end inside a slice that is there can't be told apart from it, now or later.
+        starts, ends = self.edges.frozen
+        _, crossed = WindowSet(TIME, [query]).crossed(starts, starts, ends - 1)
+        first = max(self.purged_to, int(crossed.max(initial=ALWAYS)) + 1)
+        self._journal.keep_container(self.admissions)
+        self.admissions[query.number] = Admission(first, watermark)
+
+    def remove_query(self, number: int, progress: int, last_time: int) -> None:
+        self._change(progress, last_time, [q for q in self.windows.queries if q.number != number])
+        self._journal.keep_container(self.admissions)
+        self.admissions.pop(number, None)
+
+    def _change(self, progress: int, last_time: int, queries: Sequence[RunningWindow]) -> None:
+        """Use other queries from now on; slices that are there keep their bounds."""
+        if not self.windows:
+            self.purged_to = max(self.purged_to, last_time + 1)
+        elif progress > ALWAYS:
+            # What is held must not depend on when slices were joined last.
+            self.purge(progress)
+            self._join(progress)
+        self.known_purged(last_time)
+        self._find_ends()
+        starts = self.slices.starts.copy()
+        # The open slice ends after the last row seen, so that new edges cut whatever comes later.
+        ends = np.array([min(self._end(s), last_time + 1) for s in starts.tolist()], np.int64)
+        self._joined = {s: min(e, last_time + 1) for s, e in self._joined.items()}
+        self.edges.freeze(starts, ends)
+        self.windows = TimeWindows(queries)
+        self.edges.set_windows(self.windows.windows)
+        if not self.windows:
+            self.purge(progress)
