@@ -13,7 +13,7 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
@@ -22,6 +22,7 @@ from panes.cql.layout import lay_out
 from panes.cql.layout_atoms import KEYWORDS
 from panes.cql.lexing import MAX_STATEMENT
 from panes.cql.parse import Located, parse, parse_all, parse_one
+from panes.cql.tree import Statement
 from panes.plan.functions import SCALAR_FUNCTIONS
 from tests.cql.fixtures import fixtures
 
@@ -286,9 +287,9 @@ def _wrong_error(error: BaseException, text: str) -> str:
     return "" if ";" not in text or parse_all(text)[1] else "parse_all finds no error"
 
 
-def _wrong_reading(text: str, statements: list[object]) -> str:
+def _wrong_reading(text: str, statements: Sequence[Statement]) -> str:
     for statement in statements:
-        written = statement.cql()  # type: ignore[arg-type]
+        written = statement.cql()
         # escapes can make a text longer than a statement may be
         if len(written) <= MAX_STATEMENT and parse_one(written) != statement:
             return f"read otherwise when written: {written}"

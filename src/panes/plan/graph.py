@@ -21,6 +21,7 @@ from panes.operators.graph import Wired as Wired
 from panes.operators.graph import source as source_node
 from panes.operators.models import InputPort, Model, OutputPort, Use
 from panes.plan.arrival import ARRIVAL_TIME, ARRIVAL_TYPE, Arrival
+from panes.plan.batches import conform
 from panes.plan.flow import Flow
 from panes.plan.join import Tagging
 from panes.plan.operator_plan import OperatorPlan
@@ -168,8 +169,16 @@ class ReadNode(Node):
         return str(self.data)
 
 
+class RowForRow(Node):
+    """A node that gives a row for each of its input."""
+
+    @property
+    def rows(self) -> int | None:
+        return self.source.rows
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class FitNode(Node):
+class FitNode(RowForRow):
     """Rows with the columns that a stream declares; `columns` says which column of the input each of them is."""
 
     columns: Mapping[str, str]
@@ -178,16 +187,16 @@ class FitNode(Node):
     def of(cls, source: Node, schema: pa.Schema, columns: Mapping[str, str]) -> FitNode:
         return cls(canonical_schema(schema), (source,), dict(columns))
 
-    @property
-    def rows(self) -> int | None:
-        return self.source.rows
+    def fitted(self, table: pa.Table) -> pa.Table:
+        """A batch of the input as rows of these columns."""
+        return conform(table.select(list(self.columns.values())).rename_columns(list(self.columns)), self.schema)
 
     def __str__(self) -> str:
         return str(self.source)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class StampNode(Node):
+class StampNode(RowForRow):
     """Rows with one more column, the time at which each of them came."""
 
     time: Arrival
@@ -200,10 +209,6 @@ class StampNode(Node):
             )
         schema = source.schema.append(pa.field(ARRIVAL_TIME, ARRIVAL_TYPE))
         return cls(canonical_schema(schema), (source,), time)
-
-    @property
-    def rows(self) -> int | None:
-        return self.source.rows
 
     def __str__(self) -> str:
         return f"{self.source}, stamped on arrival"
@@ -277,7 +282,7 @@ class MergeNode(Node):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TagNode(Node):
+class TagNode(RowForRow):
     """The rows of one stream of a join, among those of all its streams: each says of which it is."""
 
     tagging: Tagging
@@ -296,10 +301,6 @@ class TagNode(Node):
     @property
     def silence(self) -> Silence:
         return self.source.silence
-
-    @property
-    def rows(self) -> int | None:
-        return self.source.rows
 
     def __str__(self) -> str:
         return str(self.source)

@@ -146,7 +146,16 @@ def heard(lines: Sequence[Line]) -> tuple[Beat | None, bool]:
     return Beat(now, now if holding else max(beat.since for beat in beats), True), False
 
 
-class RunningMerge(RunningNode):
+class Merging(RunningNode):
+    """A node that reads several inputs, one line each."""
+
+    lines: Sequence[Line]
+
+    def hungry(self) -> list[Inlet]:
+        return [inlet for line, node in zip(self.lines, self.inputs) for inlet in line.hungry(node)]
+
+
+class RunningMerge(Merging):
     """Several streams with the same columns as one."""
 
     def __init__(self, node: MergeNode, sources: Sequence[RunningNode], alarm: Alarm | None = None) -> None:
@@ -155,7 +164,7 @@ class RunningMerge(RunningNode):
         self._time = node.time
         self._clocked = alarm is not None
         live = node.live
-        self._lines = [
+        self.lines: list[RowsLine] = [
             RowsLine(node.schema, node.time, 0 if live else each.silence.patience, alarm) for each in node.inputs
         ]
         #: nobody waits for another
@@ -163,23 +172,23 @@ class RunningMerge(RunningNode):
 
     def step(self, rejects: Rejects) -> Gave:
         kind = self._schema.field(self._time).type
-        for line, node in zip(self._lines, self.inputs):
+        for line, node in zip(self.lines, self.inputs):
             gave = node.step(rejects)
             line.take_in(gave, gave.reached.of(self._time, kind), rejects)
         items: list[Item] = []
         ready = True
         if self._clocked:
-            beat, ready = heard(self._lines)
+            beat, ready = heard(self.lines)
             items += [] if beat is None else [beat]
         table = self._taken() if ready else self._schema.empty_table()
         items += [rows_alone(table)] if table.num_rows else []
-        came = min(line.came_to for line in self._lines)
-        if came == ENDED and not any(line.waits for line in self._lines):
+        came = min(line.came_to for line in self.lines)
+        if came == ENDED and not any(line.waits for line in self.lines):
             return Gave(items, END)
         return Gave(items, UNKNOWN if came in (NO_TIME, ENDED) else Reached(self._time, kind, came))
 
     def _taken(self) -> pa.Table:
-        lines = self._lines
+        lines = self.lines
         due = [len(each.times()) if self._live else each.due(lines[:i], lines[i + 1 :]) for i, each in enumerate(lines)]
         taken = [line.take(n) for line, n in zip(lines, due) if n]
         if not taken:
@@ -189,17 +198,14 @@ class RunningMerge(RunningNode):
             return table
         return table.take(pa.array(np.argsort(np.concatenate([tops for _, tops in taken]), kind="stable")))
 
-    def hungry(self) -> list[Inlet]:
-        return [inlet for line, node in zip(self._lines, self.inputs) for inlet in line.hungry(node)]
-
     def dump(self) -> State:
-        waiting = [line.kept() for line in self._lines]
+        waiting = [line.kept() for line in self.lines]
         tables = {f"rows{i}": table for i, (table, _) in enumerate(waiting)}
         tops = {f"tops{i}": pa.table({"top": pa.array(tops)}) for i, (_, tops) in enumerate(waiting)}
-        return {"tops": [line.top for line in self._lines]}, tables | tops
+        return {"tops": [line.top for line in self.lines]}, tables | tops
 
     def load(self, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
-        for i, (line, top) in enumerate(zip(self._lines, _tops(facts, len(self._lines)))):
+        for i, (line, top) in enumerate(zip(self.lines, _tops(facts, len(self.lines)))):
             rows, tops = read_table(tables, f"rows{i}"), read_table(tables, f"tops{i}", {"top": INT64})
             columns_of(rows, f"rows{i}", {f.name: f.type for f in self._schema})
             demand(rows.num_rows == tops.num_rows, "there are more times of rows than rows, or fewer")
@@ -207,7 +213,7 @@ class RunningMerge(RunningNode):
 
     @property
     def nbytes(self) -> int:
-        return sum(int(line.kept()[0].nbytes) for line in self._lines)
+        return sum(int(line.kept()[0].nbytes) for line in self.lines)
 
 
 class RowsLine(Line):
@@ -250,7 +256,7 @@ class RowsLine(Line):
         self.top, self._table, self._tops = top, table, tops
 
 
-class RunningOperator(RunningNode):
+class RunningOperator(Merging):
     """An operator: its machine, and rows that wait until all of its inputs have come as far."""
 
     def __init__(self, node: OperateNode, sources: Sequence[RunningNode], alarm: Alarm | None = None) -> None:
@@ -262,7 +268,7 @@ class RunningOperator(RunningNode):
         # so few rows are done before compiled code is loaded
         self._machine = node.plan.start("windows" if few else "auto")
         live = node.live
-        self._lines = [PortLine(i, node.plan.ports, live, alarm) for i in range(len(sources))]
+        self.lines: list[PortLine] = [PortLine(i, node.plan.ports, live, alarm) for i in range(len(sources))]
         self._live = live and alarm is None
         self._ended = False
         self._clock: ByClock | None = None
@@ -274,13 +280,13 @@ class RunningOperator(RunningNode):
         self.by_time = any("time" in clause.form for clause in node.plan.use.windows.values())
 
     def step(self, rejects: Rejects) -> Gave:
-        for line, node in zip(self._lines, self.inputs):
+        for line, node in zip(self.lines, self.inputs):
             gave = node.step(rejects)
             line.take_in(gave, gave.reached.of(line.port.stream.time, line.port.time_type), rejects)
         items: list[Item] = []
         ready = True
         if self._clock is not None:
-            beat, ready = heard(self._lines)
+            beat, ready = heard(self.lines)
             if beat is not None:
                 self._hear(self._clock, beat, items)
         arrivals = self._taken() if ready else None
@@ -292,8 +298,8 @@ class RunningOperator(RunningNode):
                 self._time = int(times[-1])
                 arrivals = Arrivals(arrivals.ports, times, arrivals.tables, arrivals.marks)
             self._give(items, self._machine.push(arrivals))
-        limit = min(line.reached for line in self._lines)
-        if limit == ENDED and all(line.ended and not line.waits for line in self._lines):
+        limit = min(line.reached for line in self.lines)
+        if limit == ENDED and all(line.ended and not line.waits for line in self.lines):
             if not self._ended:
                 self._give(items, self._machine.finish())
             self._ended = True
@@ -313,7 +319,7 @@ class RunningOperator(RunningNode):
 
     def _taken(self) -> Arrivals | None:
         # of one input all rows can be taken; of several those before which no other can come
-        order = sorted(self._lines, key=lambda line: line.number != self._plan.first)
+        order = sorted(self.lines, key=lambda line: line.number != self._plan.first)
         parts = []
         for i, line in enumerate(order):
             n = len(line.times()) if self._live or len(order) == 1 else line.due(order[:i], order[i + 1 :])
@@ -334,31 +340,28 @@ class RunningOperator(RunningNode):
             return Reached(RESULT_TIME, port.time_type, limit)
         # rows with their own times: known of operators that hold none back
         passes = self._plan.use.model.name in ("Dedupe", "Punctuate")
-        came = self._lines[0].came_to
+        came = self.lines[0].came_to
         return Reached(port.stream.time, port.time_type, came) if passes and came > NO_TIME else UNKNOWN
-
-    def hungry(self) -> list[Inlet]:
-        return [inlet for line, node in zip(self._lines, self.inputs) for inlet in line.hungry(node)]
 
     def dump(self) -> State:
         facts, tables = self._machine.dump()
         kept = {f"machine.{name}": table for name, table in tables.items()}
-        for i, line in enumerate(self._lines):
+        for i, line in enumerate(self.lines):
             kept |= {f"side{i}.{name}": table for name, table in line.dump().items()}
-        return {"machine": facts, "tops": [line.top for line in self._lines]}, kept
+        return {"machine": facts, "tops": [line.top for line in self.lines]}, kept
 
     def load(self, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
         machine = fact(facts, "machine", dict)
         self._machine = self._plan.start(value(machine.get("mechanism", "auto"), "mechanism", str))
         self._machine.load(machine, under("machine.", tables))
-        for i, (line, top) in enumerate(zip(self._lines, _tops(facts, len(self._lines)))):
+        for i, (line, top) in enumerate(zip(self.lines, _tops(facts, len(self.lines)))):
             line.load(top, under(f"side{i}.", tables))
 
     @property
     def nbytes(self) -> int:
         machine = self._machine.metrics
         # of operators of users only the number of rows is known
-        return int(machine.get("bytes", 200 * machine.get("rows_held", 0))) + sum(line.nbytes for line in self._lines)
+        return int(machine.get("bytes", 200 * machine.get("rows_held", 0))) + sum(line.nbytes for line in self.lines)
 
 
 class PortLine(Line):

@@ -175,11 +175,10 @@ class RunningFit(RowByRow):
 
     def __init__(self, node: FitNode, source: RunningNode) -> None:
         super().__init__(node.schema, source)
-        self._columns = node.columns
+        self._node = node
 
     def made(self, given: PortOutput) -> PortOutput:
-        named = given.table.select(list(self._columns.values())).rename_columns(list(self._columns))
-        return rows_alone(named)
+        return rows_alone(self._node.fitted(given.table))
 
 
 class RunningStamp(RowByRow):

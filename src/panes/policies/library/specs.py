@@ -86,8 +86,8 @@ def count(n: int) -> Count:
     return Count(_whole(n, "count", "n", least=0))
 
 
-def delta(attribute: Any, delta: float | str | timedelta | None = None, *, on: Any = None) -> Delta:
-    """A difference of an attribute (its name, or a function of the tuple) greater than `delta`.
+def delta(attribute: Any, delta: Any = None, *, on: Any = None) -> Delta:
+    """A difference of an attribute (its name, or a function of the tuple) greater than `delta`, a number or duration.
 
     Attributes that are points in time differ in microseconds: `delta("ts", "10 s")`. As `pn.policies` write it, with
     the difference first: `delta(10, on="ts")`.
@@ -98,9 +98,9 @@ def delta(attribute: Any, delta: float | str | timedelta | None = None, *, on: A
         raise QueryError(f"delta(attribute={attribute!r}): an attribute is a name, or a function of the tuple")
     if isinstance(delta, (str, timedelta)):
         return Delta(_microseconds(delta, "delta", "delta", least=0), (attribute,))
-    if not is_number(delta) or not 0 <= delta < float("inf"):  # type: ignore[operator]
+    if not is_number(delta) or not 0 <= delta < float("inf"):
         raise QueryError(f"delta(delta={delta!r}): a difference must be a number, zero or more")
-    return Delta(delta, (attribute,))  # type: ignore[arg-type]
+    return Delta(delta, (attribute,))
 
 
 def time(size: int | str | timedelta) -> Time:

@@ -12,6 +12,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 import pyarrow as pa
@@ -20,7 +21,6 @@ from panes.clock import HEARING
 from panes.connectors.source import Source
 from panes.errors import QueryError
 from panes.operators.arrivals import PortOutput
-from panes.plan.batches import conform
 from panes.plan.graph import FitNode, Node, PushedNode, ReadNode
 from panes.plan.query import StreamPlan
 from panes.runners.local.listening import Ear, ear_for
@@ -108,8 +108,7 @@ def _heard(node: ReadNode, reading: ReadOptions, items: Iterator[Any]) -> Iterat
 def _fitted(node: FitNode, given: pa.Table | dict[str, Any]) -> pa.Table | dict[str, Any]:
     if isinstance(given, dict):
         return {name: given.get(there) for name, there in node.columns.items()}
-    named = given.select(list(node.columns.values())).rename_columns(list(node.columns))
-    return conform(named, node.schema)
+    return node.fitted(given)
 
 
 def _as_needed(
@@ -148,7 +147,7 @@ def _as_they_come(
 ) -> Iterator[PortOutput | Beat]:
     """Steps of a graph, each with what has come last."""
     inlets = [inlet for inlet, _ in readers]
-    for number, table in side_by_side([lambda leaf=leaf: _read(leaf, reading) for _, leaf in readers]):  # type: ignore[misc]
+    for number, table in side_by_side([partial(_read, leaf, reading) for _, leaf in readers]):
         if table is None:
             inlets[number].tick = ENDED
         else:

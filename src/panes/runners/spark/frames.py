@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 def query_frame(query: WindowsNode, **options: Any) -> DataFrame:
     """`query.to_spark(...)`."""
-    return to_spark(query.plan, _rows(query), **options)
+    return to_spark(query.plan, rows_of(query.source), **options)
 
 
 def stream_frame(stream: SelectNode, *, sequence: str | None, late: bool, key_groups: int) -> DataFrame:
@@ -76,15 +76,12 @@ def stream_frame(stream: SelectNode, *, sequence: str | None, late: bool, key_gr
 
 def explain_on_spark(explained: Explanation, query: WindowsNode) -> SparkExplanation:
     """An explanation with how Spark would run the query."""
-    rows = _rows(query)
+    rows = rows_of(query.source)
     return explain(explained, StrategyJob(replace(query.plan, steps=()), rows.frame()), in_one_step=one_step(rows))
 
 
-def _rows(query: WindowsNode) -> GraphRows:
-    return rows_of(query.source)
-
-
 def rows_of(node: Node) -> GraphRows:
+    """What windows and operators over a node read."""
     return GraphRows(node, is_stream(node), frame_of, marked_frame)
 
 
@@ -113,7 +110,7 @@ def frame_of(node: Node) -> DataFrame:
         case MergeNode():
             return _union(node)
         case WindowsNode():
-            return to_spark(node.plan, _rows(node), inside=True)
+            return to_spark(node.plan, rows_of(node.source), inside=True)
         case OperateNode():
             return operator_frame(rows_of(node))
         case _:
