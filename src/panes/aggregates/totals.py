@@ -151,12 +151,8 @@ class Total(Fieldwise):
         return arrow_from_values(sums, some, self.out_type)
 
 
-class FloatTotal(Total):
-    def lift(self, rows: Inputs, offsets: Array) -> Cells:
-        (column,) = rows.columns
-        with np.errstate(invalid="ignore", over="ignore"):
-            sums = segment_reduce(np.add, as_float(masked(column, 0)), offsets, 0.0)
-        return Cells((sums, present_count(column, offsets)))
+class DoubleTotal(Total):
+    """Numbers that may become infinite, or none at all, without a warning."""
 
     def fold(self, cells: Cells, offsets: Array) -> Cells:
         with np.errstate(invalid="ignore", over="ignore"):
@@ -165,6 +161,14 @@ class FloatTotal(Total):
     def merge(self, a: Cells, b: Cells) -> Cells:
         with np.errstate(invalid="ignore", over="ignore"):
             return super().merge(a, b)
+
+
+class FloatTotal(DoubleTotal):
+    def lift(self, rows: Inputs, offsets: Array) -> Cells:
+        (column,) = rows.columns
+        with np.errstate(invalid="ignore", over="ignore"):
+            sums = segment_reduce(np.add, as_float(masked(column, 0)), offsets, 0.0)
+        return Cells((sums, present_count(column, offsets)))
 
     def lift_groups(self, rows: Inputs, groups: Array, n: int) -> Cells:
         values, groups = present_rows(rows.columns[0], groups)
@@ -335,20 +339,12 @@ class BoundCount(Fieldwise):
         return pa.array(cells.fields[0])
 
 
-class BoundProduct(Total):
+class BoundProduct(DoubleTotal):
     def lift(self, rows: Inputs, offsets: Array) -> Cells:
         (column,) = rows.columns
         with np.errstate(invalid="ignore", over="ignore"):
             products = segment_reduce(np.multiply, as_float(masked(column, 1)), offsets, 1.0)
         return Cells((products, present_count(column, offsets)))
-
-    def fold(self, cells: Cells, offsets: Array) -> Cells:
-        with np.errstate(invalid="ignore", over="ignore"):
-            return super().fold(cells, offsets)
-
-    def merge(self, a: Cells, b: Cells) -> Cells:
-        with np.errstate(invalid="ignore", over="ignore"):
-            return super().merge(a, b)
 
 
 class BoundGeometricMean(FloatTotal):
