@@ -13,12 +13,16 @@ from datetime import date, datetime, timedelta, timezone
 from fractions import Fraction
 from functools import lru_cache
 from numbers import Integral, Real
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard, TypeVar
 
 import numpy as np
 
 from panes.errors import DataError, QueryError
 
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
+_Number = TypeVar("_Number", int, float)
 #: Largest size of anything, in ticks: sums of a time and two sizes then never leave exact integers by far.
 MAX_TICKS = 2**62
 
@@ -108,6 +112,8 @@ def rows(count: int) -> Rows:
 
 
 Size: TypeAlias = "str | timedelta | int | float | Rows | Duration"
+#: A time, or a number of ticks, or a place on another measure.
+Point: TypeAlias = "str | date | np.datetime64 | int | float"
 
 
 def unit_of(word: str) -> str | None:
@@ -190,7 +196,7 @@ def _timedelta_nanos(delta: timedelta) -> int:
     return micros * 1000 + int(getattr(delta, "nanoseconds", 0))  # pandas' Timedelta counts nanoseconds too
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
 
 
@@ -213,7 +219,7 @@ class TimeDomain:
     def nanos_per_tick(self) -> int:
         return _NANOS[self.unit]
 
-    def ticks(self, size: Any, *, argument: str = "size", positive: bool = True) -> int:
+    def ticks(self, size: Size, *, argument: str = "size", positive: bool = True) -> int:
         """A duration, timedelta or (on integer time) number as ticks; QueryError if they are not whole."""
         if is_number(size):
             if not self.integer:
@@ -232,7 +238,7 @@ class TimeDomain:
             raise QueryError(f"{argument}={size!r} is no duration: use a string like '10 s', a timedelta or a number")
         return check_size(count, argument, size, positive=positive)
 
-    def point(self, value: Any, *, argument: str = "start") -> int:
+    def point(self, value: Point, *, argument: str = "start") -> int:
         """A datetime, ISO string or tick as a tick. Without a zone of its own, a datetime is UTC."""
         if is_number(value):
             tick = _whole(value, argument, "ticks of the time column")
@@ -268,7 +274,7 @@ class TimeDomain:
         return moment.replace(tzinfo=None) if self.tz is None else moment
 
 
-def zone(name: str, *, argument: str = "tz") -> Any:
+def zone(name: str, *, argument: str = "tz") -> ZoneInfo:
     """The time zone called `name`; QueryError if there is none."""
     from zoneinfo import ZoneInfo
 
@@ -278,7 +284,7 @@ def zone(name: str, *, argument: str = "tz") -> Any:
         raise QueryError(f"{argument}={name!r} is no known time zone: use a name like 'Europe/Berlin'") from None
 
 
-def check_size(count: Any, argument: str, shown: Any, *, positive: bool = True) -> Any:
+def check_size(count: _Number, argument: str, shown: object, *, positive: bool = True) -> _Number:
     """Refuse sizes of zero, negative ones and those no int64 holds, by name."""
     if positive and count <= 0:
         raise QueryError(f"{argument}={shown!r} must be positive: a window can't be empty or run backwards")
@@ -287,7 +293,7 @@ def check_size(count: Any, argument: str, shown: Any, *, positive: bool = True) 
     return count
 
 
-def _whole(value: Any, argument: str, what: str) -> int:
+def _whole(value: float, argument: str, what: str) -> int:
     if value != value or value in (float("inf"), float("-inf")) or int(value) != value:
         raise QueryError(f"{argument}={value!r} must be a whole number: it counts {what}")
     return int(value)
@@ -298,15 +304,16 @@ _ISO = re.compile(
 )
 
 
-def nanos_since_epoch(value: Any, *, argument: str = "start") -> int:
+def nanos_since_epoch(value: object, *, argument: str = "start") -> int:
     """A datetime, date or ISO string as nanoseconds since 1970; UTC unless it has a zone of its own."""
     if isinstance(value, np.datetime64):
         if np.isnat(value):
             raise QueryError(f"{argument}={value!r} is no point in time")
         unit, step = np.datetime_data(value.dtype)
+        moment = value
         if unit not in _NANOS:  # days, months and the like are whole seconds, which don't overflow
-            value, unit, step = value.astype("M8[s]"), "s", 1
-        return int(value.astype(np.int64)) * step * _NANOS[unit]
+            moment, unit, step = moment.astype("M8[s]"), "s", 1
+        return int(moment.astype(np.int64)) * step * _NANOS[unit]
     if isinstance(value, str):
         return _iso_nanos(value, argument)
     if isinstance(value, datetime):

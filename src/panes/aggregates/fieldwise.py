@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +24,7 @@ class CombinedField:
     type: pa.DataType
     dtype: np.dtype
     ufunc: np.ufunc
-    identity: Any
+    identity: object
 
 
 def count_field(name: str = "n") -> CombinedField:
@@ -87,7 +86,7 @@ def present_count(column: Column, offsets: Array) -> Array:
     return segment_count(column.valid, offsets)
 
 
-def masked(column: Column, identity: Any) -> Array:
+def masked(column: Column, identity: object) -> Array:
     """Values with nulls replaced by an identity."""
     if column.valid is None:
         return column.values

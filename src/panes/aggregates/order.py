@@ -7,9 +7,9 @@ choice never depends on the order in which partials are combined. Ties go by eve
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -116,7 +116,7 @@ class Chosen(BoundAggregate):
 
     def fold(self, cells: Cells, offsets: Array) -> Cells:
         keys = [(cells.fields[i], largest) for i, largest in self.keys]
-        return self._rows(cells.fields, *choose(keys, cells.fields[-1], offsets))
+        return self._rows(cells.fields[:-1], *choose(keys, cells.fields[-1], offsets))
 
     def lift_groups(self, rows: Inputs, groups: Array, n: int) -> Cells:
         fields, present = self._row_fields(rows)
@@ -132,8 +132,8 @@ class Chosen(BoundAggregate):
         return self._rows(fields, winner, winner >= 0)
 
     @abstractmethod
-    def _row_fields(self, rows: Inputs) -> tuple[tuple[Any, ...], Array | None]:
-        """The fields of a cell for every row (the last is not looked at), and which rows take part."""
+    def _row_fields(self, rows: Inputs) -> tuple[tuple[Array, ...], Array | None]:
+        """The fields of a cell for every row, but the last, and which rows take part."""
 
     def lift(self, rows: Inputs, offsets: Array) -> Cells:
         fields, present = self._row_fields(rows)
@@ -152,11 +152,11 @@ class Chosen(BoundAggregate):
         take = other & (~held | better)
         return Cells(tuple(np.where(take, y, x) for x, y in zip(a.fields, b.fields, strict=True)))
 
-    def _rows(self, fields: Sequence[Any], winner: Array, found: Array) -> Cells:
-        """Cells made of the winning rows; the last field becomes `found`."""
+    def _rows(self, fields: Sequence[Array], winner: Array, found: Array) -> Cells:
+        """Cells made of the winning rows; the last field is `found`."""
         whole = bool(found.all())
         out = []
-        for source, dtype in zip(fields[:-1], self.dtypes[:-1], strict=True):
+        for source, dtype in zip(fields, self.dtypes[:-1], strict=True):
             if whole:
                 out.append(source[winner])
                 continue
@@ -179,9 +179,9 @@ class BoundEnd(Chosen):
         fields, present = self._row_fields(rows)
         return self._rows(fields, *self._ends(present, offsets))
 
-    def _row_fields(self, rows: Inputs) -> tuple[tuple[Any, ...], Array | None]:
+    def _row_fields(self, rows: Inputs) -> tuple[tuple[Array, ...], Array | None]:
         (column,) = rows.columns
-        return (column.values, rows.times, rows.seq, None), column.valid
+        return (column.values, rows.times, rows.seq), column.valid
 
     def _ends(self, valid: Array | None, offsets: Array) -> tuple[Array, Array]:
         index = None
@@ -208,10 +208,10 @@ class BoundArg(Chosen):
         fields = (Field("value", kept_as(value)), Field("present", pa.bool_()), Field("by", kept_as(by)))
         super().__init__(fields, ((2, largest), (3, False), (4, False)), value)
 
-    def _row_fields(self, rows: Inputs) -> tuple[tuple[Any, ...], Array | None]:
+    def _row_fields(self, rows: Inputs) -> tuple[tuple[Array, ...], Array | None]:
         value, by = rows.columns
         present = np.ones(len(value), bool) if value.valid is None else value.valid
-        return (value.values, present, by.values, rows.times, rows.seq, None), by.valid
+        return (value.values, present, by.values, rows.times, rows.seq), by.valid
 
     def lower(self, cells: Cells) -> pa.Array:
         return arrow_from_values(cells.fields[0], cells.fields[1] & cells.fields[-1], self.out_type)
@@ -293,5 +293,5 @@ def _in_order(rows: Inputs) -> bool:
     return bool(np.all(rows.times[1:] >= rows.times[:-1]) and np.all(rows.seq[1:] >= rows.seq[:-1]))
 
 
-def _joined(parts: Any) -> Cells:
+def _joined(parts: Iterable[Cells]) -> Cells:
     return Cells(tuple(f for cells in parts for f in cells.fields))

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import ClassVar, SupportsFloat
 
 import numpy as np
 import pyarrow as pa
@@ -276,7 +276,7 @@ class BoundHistogram(BoundRuns):
             return values, counts
         x, y = merged_bins(values.tolist(), counts.tolist(), self.bins)
         kind = kind_of(self.type)
-        places: list[Any] = x
+        places: list[Decimal] | list[int] | list[float] = x
         if kind in ("integer", "temporal"):
             places = [int(v) for v in x]  # towards zero, as a cast does
         elif kind == "decimal":
@@ -291,7 +291,7 @@ def _distance(low: float, high: float) -> float:
     return found if found == found else math.inf
 
 
-def merged_bins(values: list[Any], y: list[float], bins: int) -> tuple[list[float], list[float]]:
+def merged_bins(values: Iterable[SupportsFloat], y: list[float], bins: int) -> tuple[list[float], list[float]]:
     """Put the nearest two neighbours together until `bins` are left; of several that are equally near the first."""
     x = [float(v) for v in values]
     before, after = [i - 1 for i in range(len(x))], [i + 1 for i in range(len(x))]

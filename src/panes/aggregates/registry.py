@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from panes.aggregates.base import Aggregate, Spec
 from panes.errors import ExpressionError
@@ -40,7 +40,7 @@ class BuiltIn:
 
 _ENTRIES: list[BuiltIn] = []
 _BY_NAME: dict[str, BuiltIn] = {}
-_BY_SPEC: dict[type[Any], BuiltIn] = {}
+_BY_SPEC: dict[type[Aggregate], BuiltIn] = {}
 
 
 def built_in(

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -25,12 +24,12 @@ _SHORT = 64
 SMALL = 4096
 
 
-def segment_reduce(ufunc: np.ufunc, values: Array, offsets: Array, identity: Any) -> Array:
+def segment_reduce(ufunc: np.ufunc, values: Array, offsets: Array, identity: object) -> Array:
     """Reduce each segment of `values`; empty segments give `identity`. The dtype is that of `values`."""
     return _reduced(ufunc, values, offsets, _filled(offsets), identity)
 
 
-def segment_reduce_each(columns: Iterable[tuple[np.ufunc, Array, Any]], offsets: Array) -> tuple[Array, ...]:
+def segment_reduce_each(columns: Iterable[tuple[np.ufunc, Array, object]], offsets: Array) -> tuple[Array, ...]:
     """The same for several columns of (function, values, identity)."""
     filled = _filled(offsets)
     return tuple([_reduced(ufunc, values, offsets, filled, none) for ufunc, values, none in columns])
@@ -42,7 +41,7 @@ def _filled(offsets: Array) -> Array | None:
     return None if 0 < len(filled) == np.count_nonzero(filled) else filled
 
 
-def _reduced(ufunc: np.ufunc, values: Array, offsets: Array, filled: Array | None, identity: Any) -> Array:
+def _reduced(ufunc: np.ufunc, values: Array, offsets: Array, filled: Array | None, identity: object) -> Array:
     """`filled`: which segments are not empty; None: all."""
     starts, stop = offsets[:-1], offsets[-1]
     if len(values) != stop:
@@ -118,7 +117,7 @@ def sort_by_group(groups: Array, n: int) -> tuple[Array, Array]:
     return kernels.counting_sort(groups, n)
 
 
-def least(dtype: np.dtype) -> tuple[np.ufunc, Any]:
+def least(dtype: np.dtype) -> tuple[np.ufunc, object]:
     """The reduction to the smallest value, and its identity (the largest value of the order)."""
     if dtype.kind == "f":
         return np.fmin, np.nan  # fmin passes over NaN unless there is nothing else
@@ -129,7 +128,7 @@ def least(dtype: np.dtype) -> tuple[np.ufunc, Any]:
     return np.minimum, np.iinfo(dtype).max
 
 
-def greatest(dtype: np.dtype) -> tuple[np.ufunc, Any]:
+def greatest(dtype: np.dtype) -> tuple[np.ufunc, object]:
     """The reduction to the largest value, and its identity (the smallest value of the order)."""
     if dtype.kind == "f":
         return np.maximum, -np.inf

@@ -154,30 +154,15 @@ class FunctionAggregate(UserAggregate):
         name: str,
     ) -> None:
         super().__init__(*inputs)
-        self._functions = functions
+        vars(self).update(functions)
         self._laws = laws
         self._name = name
         self.returns = returns  # type: ignore[misc]
         self.skip_nulls = skip_nulls  # type: ignore[misc]
         self.invertible = laws.invertible  # type: ignore[misc]
 
-    def lift(self, *values: Any) -> Any:
-        return self._functions["lift"](*values)
-
-    def combine(self, a: Any, b: Any) -> Any:
-        return self._functions["combine"](a, b)
-
-    def lower(self, a: Any) -> Any:
-        return self._functions["lower"](a)
-
-    def invert(self, a: Any, b: Any) -> Any:
-        return self._functions["invert"](a, b)
-
-    def identity(self) -> Any:
-        return self._functions["identity"]()
-
     def has(self, method: str) -> bool:
-        return method in self._functions
+        return method in vars(self)
 
     @property
     def laws(self) -> Laws:

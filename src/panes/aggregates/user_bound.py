@@ -6,9 +6,10 @@ holds changes but through the store, and a call that fails leaves no trace.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from functools import reduce
 from itertools import pairwise, repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -61,10 +62,10 @@ class BoundObjects(_BoundUser):
         self._note(lifted)
         return lifted
 
-    def _lifted(self, rows: Inputs) -> list[Any]:
+    def _lifted(self, rows: Inputs) -> list[object]:
         """The partial of each row."""
         columns = [_python_values(c) for c in rows.columns]
-        lift, lifted = self.spec.lift, list[Any]()
+        lift, lifted = self.spec.lift, list[object]()
         add = lifted.append
         with calling(self, "lift") as call:
             for call.arguments in zip(*columns, strict=True) if columns else repeat((), rows.rows):
@@ -89,7 +90,7 @@ class BoundObjects(_BoundUser):
             return self._cells(folded, offsets)
         return self._fold(partials[index].tolist(), offsets, own=not self._copies)
 
-    def _fold(self, partials: list[Any], offsets: Array, *, own: bool) -> Cells:
+    def _fold(self, partials: list[object], offsets: Array, *, own: bool) -> Cells:
         """`own`: nobody else has these partials, or nobody can change them."""
         combine, folded = self.spec.combine, []
         with calling(self, "combine"):
@@ -103,7 +104,7 @@ class BoundObjects(_BoundUser):
                     folded.append(None)
         return self._cells(folded, offsets)
 
-    def _cells(self, partials: Any, offsets: Array) -> Cells:
+    def _cells(self, partials: Collection[object], offsets: Array) -> Cells:
         some = offsets[1:] > offsets[:-1]
         if len(partials) != len(some):
             raise DataError(
@@ -115,7 +116,7 @@ class BoundObjects(_BoundUser):
         """A store may hold these from now on."""
         self._copies = self._copies or not all_constant(cells.fields[0].tolist())
 
-    def _copied(self, partials: list[Any]) -> list[Any]:
+    def _copied(self, partials: list[object]) -> list[object]:
         """What user code is handed for partials that can be changed."""
         try:
             return [copied(partial) for partial in partials]
@@ -172,7 +173,7 @@ class BoundObjects(_BoundUser):
             got = f"got {shown(error.value)}: {error.reason}"
             raise DataError(f"{self.user_code}: a result is not of type {self.out_type}, {got}") from None
 
-    def _of_no_rows(self) -> Any:
+    def _of_no_rows(self) -> object:
         if not self.spec.has("identity"):
             return None
         with calling(self, "identity"):
@@ -233,7 +234,7 @@ class BoundColumns(_BoundUser):
             values, valid = result if isinstance(result, tuple) else (result, None)
             return arrow_from_values(np.asarray(values), valid, self.out_type)
 
-    def _cells(self, fields: Any, n: int) -> Cells:
+    def _cells(self, fields: Iterable[object], n: int) -> Cells:
         arrays = tuple(np.asarray(f, d) for f, d in zip(fields, self.dtypes, strict=True))
         if any(len(a) != n for a in arrays):
             raise DataError(f"{self.user_code} returned partials of another length than its {n} segments")
@@ -253,11 +254,11 @@ def _used_rows(spec: UserAggregate, rows: Inputs, offsets: Array) -> tuple[Input
     return rows.arguments(index), offsets
 
 
-def _python_values(column: Column) -> list[Any]:
+def _python_values(column: Column) -> list[object]:
     if column.valid is None and column.values.dtype.kind in "bifu" and not pa.types.is_temporal(column.type):
-        plain: list[Any] = column.values.tolist()
+        plain: list[object] = column.values.tolist()
         return plain
-    values: list[Any] = arrow_from_values(column.values, column.valid, column.type).to_pylist()
+    values: list[object] = arrow_from_values(column.values, column.valid, column.type).to_pylist()
     return values
 
 
@@ -280,7 +281,7 @@ def _copies(cells: Cells) -> Cells:
     return Cells(tuple([field.copy() for field in cells.fields]))
 
 
-def _objects(partials: Any, some: Array) -> Array:
+def _objects(partials: Collection[object], some: Array) -> Array:
     """An object array, filled one by one so that NumPy doesn't take tuples or lists for dimensions."""
     out = np.fromiter(partials, object, len(some))
     if not some.all():

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from panes.errors import QueryError
-from panes.units import MAX_TICKS, TimeDomain
+from panes.units import MAX_TICKS, Point, Size, TimeDomain
 from panes.windows.base import ALWAYS, NEVER, TIME, Array, ContextFree, Measure, Window
 from panes.windows.grid import Grid
 from panes.windows.spec import (
@@ -27,9 +26,9 @@ from panes.windows.spec import (
 class Cumulating(ContextFree):
     """Windows [k*size, k*size + i*step) (plus offset), for i = 1..size/step."""
 
-    step: Any = field(kw_only=True)
-    size: Any = field(kw_only=True)
-    offset: Any = field(default=0, kw_only=True)
+    step: float = field(kw_only=True)
+    size: float = field(kw_only=True)
+    offset: float = field(default=0, kw_only=True)
 
     @cached_property
     def _places(self) -> tuple[Grid, int, int, int]:
@@ -37,7 +36,7 @@ class Cumulating(ContextFree):
         return grid, step, size, offset % size
 
     @property
-    def reach(self) -> float:  # type: ignore[override]
+    def reach(self) -> float:
         return self.size
 
     def _ends(self, low: int, high: int) -> tuple[Array, Array]:
@@ -56,7 +55,7 @@ class Cumulating(ContextFree):
         starts = grid.steps(int(rounds[0]), int(rounds[-1]), size, offset)
         return starts[rounds - rounds[0]], ends
 
-    def edges(self, lo: Any, hi: Any) -> Array:
+    def edges(self, lo: float, hi: float) -> Array:
         grid, _, _, offset = self._places
         low, high = grid.index(lo), grid.index(hi)
         ends = self._ends(low, high)[1]
@@ -65,18 +64,18 @@ class Cumulating(ContextFree):
             extra = [offset]
         return np.concatenate((np.array([grid.value(e) for e in extra], grid.dtype), ends)) if extra else ends
 
-    def ending(self, lo: Any, hi: Any) -> tuple[Array, Array]:
+    def ending(self, lo: float, hi: float) -> tuple[Array, Array]:
         grid = self._places[0]
         return self._ends(grid.index(lo), grid.index(hi))
 
-    def containing(self, value: Any) -> tuple[Array, Array]:
+    def containing(self, value: float) -> tuple[Array, Array]:
         grid, _, size, offset = self._places
         if not grid.covers(value):
             return self._ends(0, -1)
         place = grid.index(value)
         return self._ends(place, min(((place - offset) // size + 1) * size + offset, grid.high))
 
-    def horizon(self, progress: Any) -> Any:
+    def horizon(self, progress: float) -> float:
         grid, _, size, offset = self._places
         place = grid.index(progress)
         if place >= grid.high:
@@ -91,10 +90,10 @@ class Cumulating(ContextFree):
 class Cumulate(Window):
     """Windows that grow step by step: see `cumulate`."""
 
-    step: Any
-    max: Any
+    step: Size
+    max: Size
     on: str | None = None
-    offset: Any = None
+    offset: Size | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "step", size_argument(self.step, "step"))
@@ -108,7 +107,7 @@ class Cumulate(Window):
 
     def bind(self, domain: TimeDomain) -> Cumulating:
         measure, (step, size, offset) = measured(domain, self.on, step=self.step, max=self.max, offset=self.offset)
-        bound = Cumulating(measure, step=step, size=size, offset=offset or 0, columns=columns_of(measure))
+        bound = Cumulating(measure, step=step, size=size, offset=offset, columns=columns_of(measure))
         _, step_places, size_places, _ = bound._places
         if size_places % step_places:
             raise QueryError(
@@ -117,7 +116,7 @@ class Cumulate(Window):
         return bound
 
 
-def cumulate(step: Any, *, max: Any, on: str | None = None, offset: Any = None) -> Cumulate:
+def cumulate(step: Size, *, max: Size, on: str | None = None, offset: Size | None = None) -> Cumulate:
     """Windows that start together and grow by `step` up to `max`, then start anew.
 
     >>> cumulate("1 hour", max="1 day")
@@ -130,8 +129,8 @@ def cumulate(step: Any, *, max: Any, on: str | None = None, offset: Any = None) 
 class LandmarkWindows(ContextFree):
     """Windows [start, start + i*every) for i = 1, 2, ...; given only when their last step holds a row."""
 
-    start: Any = field(kw_only=True)
-    every: Any = field(kw_only=True)
+    start: float = field(kw_only=True)
+    every: float = field(kw_only=True)
 
     @cached_property
     def _places(self) -> tuple[Grid, int, int]:
@@ -139,11 +138,11 @@ class LandmarkWindows(ContextFree):
         return grid, start, every
 
     @property
-    def reach(self) -> float:  # type: ignore[override]
+    def reach(self) -> float:
         return self.every
 
     @property
-    def fresh(self) -> Any:
+    def fresh(self) -> float:
         return self.every
 
     def _steps(self, low: int, high: int, least: int) -> Array:
@@ -154,16 +153,16 @@ class LandmarkWindows(ContextFree):
             last += start + last * every < grid.high
         return grid.steps(first, last, every, start)
 
-    def edges(self, lo: Any, hi: Any) -> Array:
+    def edges(self, lo: float, hi: float) -> Array:
         grid = self._places[0]
         return self._steps(grid.index(lo), grid.index(hi), 0)
 
-    def ending(self, lo: Any, hi: Any) -> tuple[Array, Array]:
+    def ending(self, lo: float, hi: float) -> tuple[Array, Array]:
         grid, start, _ = self._places
         ends = self._steps(grid.index(lo), grid.index(hi), 1)
         return np.full(len(ends), grid.value(start), ends.dtype), ends
 
-    def containing(self, value: Any) -> tuple[Array, Array]:
+    def containing(self, value: float) -> tuple[Array, Array]:
         """The first window that holds `value`: the later ones are without end, `ending` lists them."""
         grid, start, every = self._places
         if not grid.covers(value) or grid.index(value) < start:
@@ -176,7 +175,7 @@ class LandmarkWindows(ContextFree):
         first, _ = super().ends_over(values)
         return first, np.where(first < NEVER, NEVER, ALWAYS)  # there is always a later one
 
-    def horizon(self, progress: Any) -> Any:
+    def horizon(self, progress: float) -> float:
         grid, start, _ = self._places
         return grid.never() if grid.index(progress) >= grid.high else grid.value(start)
 
@@ -185,28 +184,28 @@ class LandmarkWindows(ContextFree):
 class FixedWindow(ContextFree):
     """The one window [start, end)."""
 
-    start: Any = field(kw_only=True)
-    end: Any = field(kw_only=True)
+    start: float = field(kw_only=True)
+    end: float = field(kw_only=True)
 
     @property
-    def reach(self) -> float:  # type: ignore[override]
+    def reach(self) -> float:
         return self.end - self.start
 
     def _window(self, there: bool) -> tuple[Array, Array]:
         both = np.array([self.start, self.end])
         return both[:1][: int(there)], both[1:][: int(there)]
 
-    def edges(self, lo: Any, hi: Any) -> Array:
+    def edges(self, lo: float, hi: float) -> Array:
         both = np.array([self.start, self.end])
         return both[(both > lo) & (both <= hi)]
 
-    def ending(self, lo: Any, hi: Any) -> tuple[Array, Array]:
+    def ending(self, lo: float, hi: float) -> tuple[Array, Array]:
         return self._window(lo < self.end <= hi)
 
-    def containing(self, value: Any) -> tuple[Array, Array]:
+    def containing(self, value: float) -> tuple[Array, Array]:
         return self._window(self.start <= value < self.end)
 
-    def horizon(self, progress: Any) -> Any:
+    def horizon(self, progress: float) -> float:
         return self.start if progress < self.end else Grid.of(self.start, self.end)[0].never()
 
 
@@ -214,8 +213,8 @@ class FixedWindow(ContextFree):
 class Landmark(Window):
     """All rows since a point: see `landmark`."""
 
-    start: Any
-    every: Any
+    start: Point
+    every: Size
     on: str | None = None
 
     def __post_init__(self) -> None:
@@ -238,8 +237,8 @@ class Landmark(Window):
 class Fixed(Window):
     """One window between two points: see `fixed`."""
 
-    start: Any
-    end: Any
+    start: Point
+    end: Point
     on: str | None = None
 
     def __post_init__(self) -> None:
@@ -264,8 +263,8 @@ class Fixed(Window):
 class FixedBand(Window):
     """One window of a size from a point on: see `fixed_band`."""
 
-    start: Any
-    size: Any
+    start: Point
+    size: Size
     on: str | None = None
 
     def __post_init__(self) -> None:
@@ -285,7 +284,7 @@ class FixedBand(Window):
         return FixedWindow(measure, start=start, end=grid.value(first + length), columns=columns_of(measure))
 
 
-def landmark(start: Any, *, every: Any, on: str | None = None) -> Landmark:
+def landmark(start: Point, *, every: Size, on: str | None = None) -> Landmark:
     """All rows since `start`, given at every step that brought news.
 
     `start` is a datetime, an ISO date (UTC unless it says otherwise) or a number of ticks; with `every` in
@@ -297,7 +296,7 @@ def landmark(start: Any, *, every: Any, on: str | None = None) -> Landmark:
     return Landmark(start, every, on)
 
 
-def fixed(start: Any, end: Any, *, on: str | None = None) -> Fixed:
+def fixed(start: Point, end: Point, *, on: str | None = None) -> Fixed:
     """One window [start, end).
 
     >>> fixed("2015-01-01T12:00", "2015-01-01T14:00")
@@ -306,7 +305,7 @@ def fixed(start: Any, end: Any, *, on: str | None = None) -> Fixed:
     return Fixed(start, end, on)
 
 
-def fixed_band(start: Any, *, size: Any, on: str | None = None) -> FixedBand:
+def fixed_band(start: Point, *, size: Size, on: str | None = None) -> FixedBand:
     """One window of `size` from `start` on.
 
     >>> fixed_band("2015-01-01T12:00", size="2 hours")

@@ -25,7 +25,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
@@ -40,6 +40,8 @@ Array = np.ndarray
 AtEnd = Literal["never", "always", "after a border"]
 NEVER = np.iinfo(np.int64).max
 ALWAYS = np.iinfo(np.int64).min
+#: names of per-key state -> what a key that was never seen has; None: objects
+StateDefaults: TypeAlias = "Mapping[str, np.generic | None]"
 
 
 class ContextClass(str, Enum):
@@ -145,22 +147,27 @@ class ContextFree(Bound, ABC):
 
     context = ContextClass.CONTEXT_FREE
 
-    #: How far behind a row the last window that must be emitted because of it can end:
-    #: every window that holds a row at t and is due ends in (t, t + reach]. May be infinite (math.inf).
-    reach: float
-    #: If set, a window is due only when rows lie in [end - fresh, end) (landmark: emit on news only).
-    fresh: Any = None
+    @property
+    @abstractmethod
+    def reach(self) -> float:
+        """How far behind a row the last window that must be emitted because of it can end: every window that holds a
+        row at t and is due ends in (t, t + reach]. May be infinite (math.inf)."""
+
+    @property
+    def fresh(self) -> float | None:
+        """If set, a window is due only when rows lie in [end - fresh, end) (landmark: emit on news only)."""
+        return None
 
     @abstractmethod
-    def edges(self, lo: Any, hi: Any) -> Array:
+    def edges(self, lo: float, hi: float) -> Array:
         """All window starts and ends e with lo < e <= hi, sorted and unique."""
 
     @abstractmethod
-    def ending(self, lo: Any, hi: Any) -> tuple[Array, Array]:
+    def ending(self, lo: float, hi: float) -> tuple[Array, Array]:
         """(starts, ends) of all windows with lo < end <= hi, ordered by end, then start."""
 
     @abstractmethod
-    def containing(self, value: Any) -> tuple[Array, Array]:
+    def containing(self, value: float) -> tuple[Array, Array]:
         """(starts, ends) of all windows with start <= value < end, ordered by end, then start.
 
         With `fresh` set, only those whose last step holds `value` or lies after it are meant to be
@@ -179,7 +186,7 @@ class ContextFree(Bound, ABC):
         return first[which], last[which]
 
     @abstractmethod
-    def horizon(self, progress: Any) -> Any:
+    def horizon(self, progress: float) -> float:
         """The smallest start among windows that end after `progress`; rows before it are never needed again.
 
         NEVER (or +inf) if no window ends after `progress`.
@@ -189,9 +196,9 @@ class ContextFree(Bound, ABC):
 class Regular(ContextFree):
     """Windows [offset + k*slide, offset + k*slide + size) for all integers k; on rows those from 0 on."""
 
-    size: Any
-    slide: Any
-    offset: Any
+    size: float
+    slide: float
+    offset: float
     #: on rows, one after the other: the end of the stream ends the last window too, with fewer rows
     partial: bool
 
@@ -271,11 +278,13 @@ class Discretizer(Bound, ABC):
 
     context = ContextClass.FORWARD_FREE
 
-    #: per-key state, one NumPy column each: name -> default (its dtype is the column's dtype; object
-    #: for user state). A key that was never seen has the defaults.
-    state: Mapping[str, Any]
     #: object columns of `state` that hold bytes or None: pairs of int64, the position and time of windows that are open
     packed: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    @abstractmethod
+    def state(self) -> StateDefaults:
+        """Per-key state, one NumPy column each, of the dtype of its default (object for user state)."""
 
     @abstractmethod
     def scan(self, rows: KeyRuns, state: dict[str, Array]) -> Scanned:
@@ -300,7 +309,7 @@ class Discretizer(Bound, ABC):
 
 class Sessions(Discretizer):
     """Rows of a key that follow each other within a gap of event time: a row joins up to the deadline, the largest
-    time + gap of the rows so far. Just one of `gap` (ticks) and `gap_column` (ticks, from the row) is set.
+    time + gap of the rows so far. The gap is `gap` ticks, or what `gap_column` says in each row.
 
     A session is [first, deadline), due once event time has passed the deadline. Its state has the deadline, and whether
     a session is open.
@@ -308,7 +317,7 @@ class Sessions(Discretizer):
 
     context = ContextClass.SESSION
 
-    gap: Any
+    gap: int
     gap_column: str | None
 
 
@@ -322,7 +331,7 @@ class LookBack(Bound):
     """
 
     back: Measure = field(kw_only=True)
-    size: Any = field(kw_only=True)
+    size: float = field(kw_only=True)
     ticks: ContextFree = field(kw_only=True)
     #: ticks on time only: due only if the step holds a row that is number n, 2n, 3n, ... of its key
     passing: int = field(default=1, kw_only=True)
@@ -399,24 +408,24 @@ class FreeForm(Bound, ABC):
     context = ContextClass.FORWARD_AWARE
 
     @abstractmethod
-    def new_state(self) -> Any:
+    def new_state(self) -> object:
         """State of one key."""
 
     #: whether time alone may make a window due
     timed: bool = False
 
     @abstractmethod
-    def on_row(self, state: Any, row: Mapping[str, Any], position: int, time: int) -> tuple[int, int | None]:
+    def on_row(self, state: object, row: Mapping[str, object], position: int, time: int) -> tuple[int, int | None]:
         """Called before the row enters: number of rows that expire at the head; the end of a window, or None.
 
         With an end, all rows held, after expiry and before this row enters, are a result.
         """
 
-    def on_time(self, state: Any, time: int) -> list[tuple[int, int]]:
+    def on_time(self, state: object, time: int) -> list[tuple[int, int]]:
         """Event time has reached `time`: of each window that is due, how many rows leave before it, and its end."""
         return []
 
-    def on_finish(self, state: Any) -> list[tuple[int, int]]:
+    def on_finish(self, state: object) -> list[tuple[int, int]]:
         """The same at the end of the stream; an end may be NEVER."""
         return []
 

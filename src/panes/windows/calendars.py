@@ -10,12 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from panes.errors import QueryError
-from panes.units import Calendar, Duration, TimeDomain, parse_calendar, parse_duration, zone
+from panes.units import Calendar, Duration, Size, TimeDomain, parse_calendar, parse_duration, zone
 from panes.windows.base import NEVER, TIME, Array, ContextFree
 
 _DAY = 86400
@@ -67,7 +66,8 @@ def _add(dates: Array, step: Calendar) -> Array:
     day = dates - months.astype("M8[D]").astype(np.int64)
     first = (months + step.months).astype("M8[D]").astype(np.int64)
     last = (months + step.months + 1).astype("M8[D]").astype(np.int64) - 1
-    return np.minimum(first + day, last)
+    moved: Array = np.minimum(first + day, last)
+    return moved
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class CalendarWindows(ContextFree):
     at_end: bool = field(default=False, kw_only=True)
 
     @property
-    def reach(self) -> float:  # type: ignore[override]
+    def reach(self) -> float:
         return _most_days(self.size) * _DAY * self.ticks_per_second
 
     def _numbers(self, first_day: int, last_day: int) -> Array:
@@ -117,29 +117,30 @@ class CalendarWindows(ContextFree):
     def _ticks(self, dates: Array) -> Array:
         seconds = starts_of_dates(dates, self.tz, self.clock)
         most = (NEVER - 1) // self.ticks_per_second
-        return np.clip(seconds, -most, most) * self.ticks_per_second
+        ticks: Array = np.clip(seconds, -most, most) * self.ticks_per_second
+        return ticks
 
-    def _around(self, lo: Any, hi: Any) -> tuple[Array, Array]:
+    def _around(self, lo: float, hi: float) -> tuple[Array, Array]:
         """All windows that start or end in [lo, hi], and some around."""
         first, last = (int(t) // (_DAY * self.ticks_per_second) for t in (lo, hi))
         long = _most_days(self.size)
         return self._windows(self._numbers(first - 2 - (0 if self.at_end else long), last + 2 + long * self.at_end))
 
-    def edges(self, lo: Any, hi: Any) -> Array:
+    def edges(self, lo: float, hi: float) -> Array:
         both = np.unique(np.concatenate(self._around(lo, hi)))
         return both[(both > lo) & (both <= hi)]
 
-    def ending(self, lo: Any, hi: Any) -> tuple[Array, Array]:
+    def ending(self, lo: float, hi: float) -> tuple[Array, Array]:
         starts, ends = self._around(lo, hi)
         mask = (ends > lo) & (ends <= hi)
         return starts[mask], ends[mask]
 
-    def containing(self, value: Any) -> tuple[Array, Array]:
+    def containing(self, value: float) -> tuple[Array, Array]:
         starts, ends = self._around(value, value)
         mask = (starts <= value) & (value < ends)
         return starts[mask], ends[mask]
 
-    def horizon(self, progress: Any) -> Any:
+    def horizon(self, progress: float) -> float:
         ahead = (_most_days(self.slide) + _most_days(self.size)) * _DAY * self.ticks_per_second
         starts, ends = self._around(progress, int(progress) + ahead)
         later = starts[ends > progress]
@@ -150,7 +151,7 @@ def _most_days(step: Calendar) -> int:
     return abs(step.days) + abs(step.months) * 31 + 1
 
 
-def bind_calendar(domain: TimeDomain, *, size: Any, every: Any, offset: Any, tz: str) -> CalendarWindows:
+def bind_calendar(domain: TimeDomain, *, size: Size, every: Size, offset: Size | None, tz: str) -> CalendarWindows:
     """Resolve calendar sizes; `offset` is calendar units, or a time of day."""
     units = {}
     for argument, value in (("size", size), ("every", every)):
@@ -178,7 +179,7 @@ def bind_calendar(domain: TimeDomain, *, size: Any, every: Any, offset: Any, tz:
     )
 
 
-def _offset(offset: Any) -> tuple[Calendar, int]:
+def _offset(offset: Size | None) -> tuple[Calendar, int]:
     if offset is None:
         return Calendar(0, "day"), 0
     if not isinstance(offset, str):

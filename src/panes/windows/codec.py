@@ -8,9 +8,9 @@ that the query declares are never written so: a reader has them already.
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime, timedelta
-from typing import Any
 
 from panes.errors import SnapshotDamaged
 from panes.state import pickles
@@ -19,44 +19,43 @@ from panes.units import Duration, Rows
 from panes.windows.base import Part, Window
 
 
-def window_to_json(window: Window) -> dict[str, Any]:
+def window_to_json(window: Window) -> dict[str, object]:
     """A spec as JSON values."""
     if has_form(window):
         return _written(window)
     return {"pickled": base64.b64encode(pickles.dumps(window)).decode()}
 
 
-def window_from_json(data: dict[str, Any], label: str = "") -> Window:
+def window_from_json(data: Mapping[str, object], label: str = "") -> Window:
     """The spec of `window_to_json`; `label` says to the user which window it is."""
     what = f"window {label!r}" if label else "a window"
     with reading(what):
         if "pickled" not in value(data, what, dict):
-            return _made(Window, data)
-        demand(len(data) == 1, f"{what} is written in two ways")
-        written = base64.b64decode(fact(data, "pickled", str), validate=True)
-        found = pickles.loads(written, f"{what}, added while running,")
+            found = _made(Window, data)
+        else:
+            demand(len(data) == 1, f"{what} is written in two ways")
+            written = base64.b64decode(fact(data, "pickled", str), validate=True)
+            found = pickles.loads(written, f"{what}, added while running,")
     if not isinstance(found, Window):
         raise SnapshotDamaged(f"{what} was pickled as a window, and is {type(found).__name__}")
     return found
 
 
-def _made(base: type, data: dict[str, Any]) -> Any:
+def _made(base: type, data: Mapping[str, object]) -> object:
     kind = {k.__name__: k for k in _specs(base)}[fact(data, "kind", str)]
     return kind(**{name: _from_value(v) for name, v in fact(data, "fields", dict).items()})
 
 
-def _specs(kind: Any) -> list[Any]:
-    found = [kind] if _ours(kind) else []
-    for below in kind.__subclasses__():
-        found += _specs(below)
-    return found
+def _specs(kind: type) -> list[type]:
+    below: list[type] = kind.__subclasses__()
+    return [*([kind] if _ours(kind) else []), *(spec for each in below for spec in _specs(each))]
 
 
 def _ours(kind: type) -> bool:
     return kind.__module__.startswith(("panes.windows.", "panes.policies.")) and is_dataclass(kind)
 
 
-def has_form(value: Any) -> bool:
+def has_form(value: object) -> bool:
     """Whether a spec can be written field by field, and need not be pickled."""
     if isinstance(value, tuple):
         return all(map(has_form, value))
@@ -65,11 +64,11 @@ def has_form(value: Any) -> bool:
     return value is None or isinstance(value, bool | int | float | str | Rows | Duration | timedelta | date)
 
 
-def _written(spec: Any) -> dict[str, Any]:
-    return {"kind": type(spec).__name__, "fields": {f.name: _value(getattr(spec, f.name)) for f in fields(spec)}}
+def _written(spec: Window | Part) -> dict[str, object]:
+    return {"kind": type(spec).__name__, "fields": {f.name: _value(getattr(spec, f.name)) for f in fields(spec)}}  # type: ignore[arg-type]
 
 
-def _value(value: Any) -> Any:
+def _value(value: object) -> object:
     if isinstance(value, Window):
         return {"window": _written(value)}
     if isinstance(value, Part):
@@ -87,7 +86,7 @@ def _value(value: Any) -> Any:
     return {"date": value.isoformat()} if isinstance(value, date) else value
 
 
-def _from_value(value: Any) -> Any:
+def _from_value(value: object) -> object:
     if not isinstance(value, dict):
         return value
     ((kind, inner),) = value.items()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
 from panes.errors import QueryError
 from panes.units import TimeDomain
-from panes.windows.base import DATA, NEVER, Array, Closed, Discretizer, KeyRuns, Scanned, Window
+from panes.windows.base import DATA, NEVER, Array, Closed, Discretizer, KeyRuns, Scanned, StateDefaults, Window
 from panes.windows.scanning import (
     OPEN_STATE,
     before,
@@ -30,7 +28,7 @@ class PunctuatedScan(Discretizer):
     begin: str = field(kw_only=True)
 
     @property
-    def state(self) -> Mapping[str, Any]:  # type: ignore[override]
+    def state(self) -> StateDefaults:
         return OPEN_STATE
 
     def scan(self, rows: KeyRuns, state: dict[str, Array]) -> Scanned:
@@ -51,7 +49,7 @@ class EndScan(Discretizer):
     end: str = field(kw_only=True)
 
     @property
-    def state(self) -> Mapping[str, Any]:  # type: ignore[override]
+    def state(self) -> StateDefaults:
         return OPEN_STATE
 
     def scan(self, rows: KeyRuns, state: dict[str, Array]) -> Scanned:
@@ -76,7 +74,7 @@ class BracketScan(Discretizer):
     packed = ("packed",)
 
     @property
-    def state(self) -> Mapping[str, Any]:  # type: ignore[override]
+    def state(self) -> StateDefaults:
         return {
             "first_pos": np.int64(NEVER),
             "first_time": np.int64(0),
@@ -188,7 +186,7 @@ class ThresholdScan(Discretizer):
     min_rows: int = field(default=1, kw_only=True)
 
     @property
-    def state(self) -> Mapping[str, Any]:  # type: ignore[override]
+    def state(self) -> StateDefaults:
         return OPEN_STATE
 
     def scan(self, rows: KeyRuns, state: dict[str, Array]) -> Scanned:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from panes.errors import QueryError, calling
 from panes.units import TimeDomain, is_number
-from panes.windows.base import DATA, Array, Closed, Discretizer, KeyRuns, Scanned, Window
+from panes.windows.base import DATA, Array, Closed, Discretizer, KeyRuns, Scanned, StateDefaults, Window
 from panes.windows.scanning import (
     OPEN_STATE,
     finish_open,
@@ -37,7 +37,7 @@ class DeltaScan(Discretizer):
     function: Distance | None = field(default=None, kw_only=True)
 
     @property
-    def state(self) -> Mapping[str, Any]:  # type: ignore[override]
+    def state(self) -> StateDefaults:
         if self.function is None:
             return {**OPEN_STATE, "has_ref": np.bool_(False), "ref": np.float64(0)}
         return {**OPEN_STATE, "ref": None}

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -40,10 +39,11 @@ class Grid:
     high: int
 
     @classmethod
-    def of(cls, *numbers: Any) -> tuple[Grid, tuple[int, ...]]:
+    def of(cls, *numbers: float) -> tuple[Grid, tuple[int, ...]]:
         """The coarsest grid that holds all `numbers`, read as decimals, and their places on it."""
-        if all(type(n) is int for n in numbers):
-            return cls(1, ALWAYS + 1, NEVER - 1), numbers
+        whole = [n for n in numbers if type(n) is int]
+        if len(whole) == len(numbers):
+            return cls(1, ALWAYS + 1, NEVER - 1), tuple(whole)
         exact = [Fraction(n) if isinstance(n, int) else Fraction(f"{n:.{_DIGITS}g}") for n in numbers]
         per = math.lcm(*(f.denominator for f in exact))
         places = tuple(int(f * per) for f in exact)
@@ -61,16 +61,16 @@ class Grid:
     def dtype(self) -> type:
         return np.int64 if self.per == 1 else np.float64
 
-    def value(self, place: int) -> Any:
+    def value(self, place: int) -> float:
         return place if self.per == 1 else float(place) / self.per
 
     def values(self, places: Array) -> Array:
         return places if self.per == 1 else places / self.per
 
-    def never(self) -> Any:
+    def never(self) -> float:
         return NEVER if self.per == 1 else math.inf
 
-    def index(self, value: Any) -> int:
+    def index(self, value: float) -> int:
         """The largest j whose value is <= `value`, cut to the limits."""
         if self.per == 1 and isinstance(value, (int, np.integer)):
             return min(max(int(value), self.low), self.high)
@@ -94,7 +94,7 @@ class Grid:
             return np.clip(values.astype(np.int64), self.low, self.high)
         return np.fromiter((min(max(self.index(v), ALWAYS), NEVER) for v in values), np.int64, len(values))
 
-    def covers(self, value: Any) -> bool:
+    def covers(self, value: float) -> bool:
         """Whether windows can hold `value`: not beyond the limits, and not NaN."""
         return bool(self.value(self.low) <= value < self.value(self.high))
 
@@ -175,7 +175,7 @@ class PeriodicFamily:
     def _slow(self, *places: int) -> bool:
         return not len(self) or max(abs(p) for p in places) + self._margin > _SAFE
 
-    def edges(self, lo: Any, hi: Any) -> Array:
+    def edges(self, lo: float, hi: float) -> Array:
         """All starts and ends e of all windows with lo < e <= hi, sorted and unique."""
         grid = self._grid
         low, high = grid.index(lo), grid.index(hi)
@@ -191,7 +191,7 @@ class PeriodicFamily:
             places = distinct(places)
         return grid.values(places)
 
-    def ending(self, lo: Any, hi: Any) -> tuple[Array, Array, Array]:
+    def ending(self, lo: float, hi: float) -> tuple[Array, Array, Array]:
         """(query index, starts, ends) of all windows with lo < end <= hi, by end, then query index."""
         grid = self._grid
         low, high = grid.index(lo), grid.index(hi)
@@ -202,7 +202,7 @@ class PeriodicFamily:
         which, ends = which[order], ends[order]
         return which, grid.values(ends - self._size[which]), grid.values(ends)
 
-    def next_edge(self, value: Any) -> Any:
+    def next_edge(self, value: float) -> float:
         """The smallest start or end > value among all windows."""
         place = self._grid.index(value)
         if not len(self) or self._slow(place):
@@ -215,7 +215,7 @@ class PeriodicFamily:
             found = np.maximum(found, firsts)
         return self._grid.value(int(found.min()))
 
-    def starts_holding(self, value: Any, most: int) -> Array | None:
+    def starts_holding(self, value: float, most: int) -> Array | None:
         """Starts of all windows with start <= value < end, sorted; None if there may be more than `most`."""
         place = self._grid.index(value)
         if not len(self) or self._slow(place) or int((self._size // self._slide + 1).sum()) > most:
@@ -239,7 +239,7 @@ class PeriodicFamily:
                 np.minimum(down, (places % step - phase) % step, out=down)
         return self._grid.values(places - down)
 
-    def _ending_one_by_one(self, lo: Any, hi: Any) -> tuple[Array, Array, Array]:
+    def _ending_one_by_one(self, lo: float, hi: float) -> tuple[Array, Array, Array]:
         empty = np.empty(0, np.int64)
         found = [w.ending(lo, hi) for w in self.windows]
         which = np.concatenate([empty, *(np.full(len(s), i) for i, (s, _) in enumerate(found))])
@@ -253,14 +253,14 @@ class PeriodicFamily:
         ends = place + 1 + (self._offset + self._size - place - 1) % self._slide
         return np.maximum(ends, self._offset + self._size) if self._from_zero else ends
 
-    def next_end(self, progress: Any) -> Any:
+    def next_end(self, progress: float) -> float:
         """The smallest end after `progress` among all windows, whether they will hold rows or not."""
         place = self._grid.index(progress)
         if not len(self) or self._slow(place):
             return progress + 1
         return self._grid.value(int(self._next_ends(place).min()))
 
-    def horizon(self, progress: Any) -> Any:
+    def horizon(self, progress: float) -> float:
         """The smallest start among all windows that end after `progress`."""
         grid = self._grid
         if not len(self):

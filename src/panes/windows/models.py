@@ -51,7 +51,7 @@ class OncePerInstant(Window):
 
     def bind(self, domain: TimeDomain) -> Bound:
         inner = self.window.bind(domain)
-        back, size, every = ROWS, None, None
+        back, size, every = ROWS, 0.0, None
         if isinstance(inner, LookBack) and isinstance(inner.ticks, Periodic) and inner.measure == ROWS:
             back, size, every = inner.back, inner.size, inner.ticks
         elif isinstance(inner, Periodic) and inner.measure == ROWS and inner.size == inner.slide:
@@ -67,7 +67,7 @@ class OncePerInstant(Window):
             back=back,
             size=size,
             ticks=instants,
-            passing=every.slide,
+            passing=int(every.slide),
             at_end=getattr(inner, "at_end", False) or getattr(inner, "partial", False),
             columns=inner.columns,
             changes_only=inner.changes_only,

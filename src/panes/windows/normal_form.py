@@ -43,9 +43,9 @@ def _rows_at_rows(window: LookBack) -> KeyBorders | None:
     return KeyBorders(
         ROWS,
         by_time=False,
-        first=ticks.offset % ticks.slide + ticks.slide,
-        slide=ticks.slide,
-        size=window.size,
+        first=int(ticks.offset % ticks.slide + ticks.slide),
+        slide=int(ticks.slide),
+        size=int(window.size),
         passed=False,
         at_end="after a border" if window.at_end and ticks.slide > 1 else "never",
         afresh=False,

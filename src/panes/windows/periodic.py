@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from panes.errors import QueryError
-from panes.units import Rows, TimeDomain, is_number, parse_calendar, zone
+from panes.units import Rows, Size, TimeDomain, is_number, parse_calendar, zone
 from panes.windows.base import (
     ALWAYS,
     NEVER,
@@ -43,9 +42,9 @@ FIRST_ROW = "first row"
 class Periodic(Regular):
     """Windows at regular steps, by exact arithmetic."""
 
-    size: Any = field(kw_only=True)
-    slide: Any = field(kw_only=True)
-    offset: Any = field(default=0, kw_only=True)
+    size: float = field(kw_only=True)
+    slide: float = field(kw_only=True)
+    offset: float = field(default=0, kw_only=True)
     partial: bool = field(default=False, kw_only=True)
 
     @cached_property
@@ -54,10 +53,10 @@ class Periodic(Regular):
         return grid, size, slide, offset % slide
 
     @property
-    def reach(self) -> float:  # type: ignore[override]
+    def reach(self) -> float:
         return self.size
 
-    def edges(self, lo: Any, hi: Any) -> Array:
+    def edges(self, lo: float, hi: float) -> Array:
         grid, size, slide, offset = self._places
         low, high = grid.index(lo), grid.index(hi)
         found = [self._steps(low, high, offset)]
@@ -81,7 +80,7 @@ class Periodic(Regular):
             return False
         return (place - offset - 1) // slide > (place - offset - size - 1) // slide
 
-    def ending(self, lo: Any, hi: Any) -> tuple[Array, Array]:
+    def ending(self, lo: float, hi: float) -> tuple[Array, Array]:
         grid, size, slide, offset = self._places
         low, high = grid.index(lo), grid.index(hi)
         if low >= grid.high:
@@ -91,7 +90,7 @@ class Periodic(Regular):
         last = (high - offset - size) // slide if high < grid.high else (high - 1 - offset) // slide
         return self._windows(first, last)
 
-    def containing(self, value: Any) -> tuple[Array, Array]:
+    def containing(self, value: float) -> tuple[Array, Array]:
         grid, size, slide, offset = self._places
         if not grid.covers(value):
             return self._windows(0, -1)
@@ -116,7 +115,7 @@ class Periodic(Regular):
         first = last - (size - 1 - after) // slide * slide
         return np.where(held, first, NEVER), np.where(held, last, ALWAYS)
 
-    def horizon(self, progress: Any) -> Any:
+    def horizon(self, progress: float) -> float:
         grid, size, slide, offset = self._places
         place = grid.index(progress)
         k = (place - offset - size) // slide + 1
@@ -138,7 +137,7 @@ class Periodic(Regular):
 class _Length:
     """A size and the column it is measured on (None: event time, or rows)."""
 
-    value: Any
+    value: Size
     on: str | None
 
     def measure(self) -> Measure:
@@ -147,7 +146,7 @@ class _Length:
         return TIME if self.on is None else Measure("column", self.on)
 
 
-def _lengths(size: Any, every: Any, on: str | None, every_on: str | None) -> tuple[_Length, _Length]:
+def _lengths(size: Size, every: Size, on: str | None, every_on: str | None) -> tuple[_Length, _Length]:
     """Which measure size and slide are on.
 
     `on` is the column of the size, and of the slide unless that is in rows or a duration or has `every_on`;
@@ -180,13 +179,7 @@ def _bind_back(domain: TimeDomain, length: _Length, ticks: Bound, *, at_end: boo
         raise QueryError('offset="first row" is for windows whose size is on event time as well')
     if at_end and ticks.measure != ROWS:
         raise QueryError(f"partial=True is for slides in rows: on {ticks.measure} every window has an end")
-    measure, size = length.measure(), length.value
-    if measure == ROWS:
-        size = size.count
-    elif measure == TIME:
-        size = domain.ticks(size, argument="size")
-    elif not is_number(size):
-        raise QueryError(f"size={size!r} on the column {length.on!r} must be a number: it is no event time")
+    measure, (size,) = measured(domain, length.on, size=length.value)
     columns = tuple(dict.fromkeys((*columns_of(ticks.measure), *columns_of(measure))))
     return LookBack(
         ticks.measure, back=measure, size=size, ticks=ticks, at_end=at_end, unchanged=unchanged, columns=columns
@@ -224,7 +217,14 @@ def bind_sliding(domain: TimeDomain, spec: Sliding) -> Bound:
 
 
 def bind_periodic(
-    domain: TimeDomain, *, size: Any, every: Any, on: str | None, offset: Any, tz: str | None, partial: bool = False
+    domain: TimeDomain,
+    *,
+    size: Size,
+    every: Size,
+    on: str | None,
+    offset: Size | None,
+    tz: str | None,
+    partial: bool = False,
 ) -> Bound:
     """Resolve sizes of one measure."""
     if offset == FIRST_ROW:
@@ -244,12 +244,12 @@ def bind_periodic(
     measure, (length, slide, shift) = measured(domain, on, size=size, every=every, offset=offset)
     if partial and measure != ROWS:
         raise QueryError(f"partial=True is for windows on rows: on {measure} every window has an end")
-    bound = Periodic(measure, size=length, slide=slide, offset=shift or 0, partial=partial, columns=columns_of(measure))
+    bound = Periodic(measure, size=length, slide=slide, offset=shift, partial=partial, columns=columns_of(measure))
     bound._places  # noqa: B018  (refuses sizes without exact edges now, not at the first row)
     return bound
 
 
-def _is_calendar(size: Any, tz: str | None) -> bool:
+def _is_calendar(size: Size, tz: str | None) -> bool:
     if not isinstance(size, str):
         return False
     unit = parse_calendar(size)
@@ -260,9 +260,9 @@ def _is_calendar(size: Any, tz: str | None) -> bool:
 class Tumbling(Window):
     """Windows one after the other: see `tumbling`."""
 
-    size: Any
+    size: Size
     on: str | None = None
-    offset: Any = None
+    offset: Size | None = None
     tz: str | None = None
     partial: bool = False
 
@@ -283,10 +283,10 @@ class Tumbling(Window):
 class Sliding(Window):
     """Windows at every slide: see `sliding`."""
 
-    size: Any
-    every: Any
+    size: Size
+    every: Size
     on: str | None = None
-    offset: Any = None
+    offset: Size | None = None
     tz: str | None = None
     every_on: str | None = None
     align: str = "start"
@@ -320,7 +320,7 @@ class Sliding(Window):
         return bind_sliding(domain, self)
 
 
-def _check(spec: Any) -> None:
+def _check(spec: Tumbling | Sliding) -> None:
     object.__setattr__(spec, "size", size_argument(spec.size, "size"))
     optional_expression(spec.on, "on")
     if not isinstance(spec.partial, bool):
@@ -332,7 +332,7 @@ def _check(spec: Any) -> None:
 
 
 def tumbling(
-    size: Any, *, on: str | None = None, offset: Any = None, tz: str | None = None, partial: bool = False
+    size: Size, *, on: str | None = None, offset: Size | None = None, tz: str | None = None, partial: bool = False
 ) -> Tumbling:
     """Windows one after the other, without gaps: every row is in exactly one.
 
@@ -347,15 +347,15 @@ def tumbling(
 
 
 def sliding(
-    size: Any,
+    size: Size,
     *,
-    every: Any,
+    every: Size,
     on: str | None = None,
     every_on: str | None = None,
     align: str = "start",
     partial: bool = False,
     unchanged: bool = False,
-    offset: Any = None,
+    offset: Size | None = None,
     tz: str | None = None,
 ) -> Sliding:
     """Windows of `size` that start at every `every`: overlapping if it is shorter, with gaps if longer.

@@ -6,14 +6,12 @@ most one window of a key is open at a time.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from panes.windows.base import NEVER, Array, Closed, KeyRuns, Scanned
+from panes.windows.base import NEVER, Array, Closed, KeyRuns, Scanned, StateDefaults
 
 #: Per-key state of a window that may be open: since which row, and since when.
-OPEN_STATE: dict[str, Any] = {"open": np.bool_(False), "start_pos": np.int64(0), "start": np.int64(0)}
+OPEN_STATE: StateDefaults = {"open": np.bool_(False), "start_pos": np.int64(0), "start": np.int64(0)}
 
 
 def truth(values: Array) -> Array:
@@ -22,7 +20,8 @@ def truth(values: Array) -> Array:
         return values
     if values.dtype == object:
         return np.array([v is not None and v == v and bool(v) for v in values], bool)
-    return (values == values) & (values != 0)
+    found: Array = (values == values) & (values != 0)
+    return found
 
 
 def numbers(values: Array) -> Array:
@@ -93,7 +92,8 @@ def pair_up(
 
 def _positions(rows: KeyRuns, flat: Array) -> Array:
     groups = np.searchsorted(rows.offsets, flat, side="right") - 1
-    return rows.first_pos[groups] + flat - rows.offsets[groups]
+    positions: Array = rows.first_pos[groups] + flat - rows.offsets[groups]
+    return positions
 
 
 def _update_open(rows: KeyRuns, begins: Array, stops: Array, state: dict[str, Array], with_stop: bool) -> None:
@@ -144,4 +144,5 @@ def running_max(rows: KeyRuns, values: Array) -> Array:
     rank = np.empty(n, np.int64)
     rank[order] = np.arange(n)
     lifted = np.maximum.accumulate(rank + rows.group_of_row() * n)
-    return values[order[lifted % n]]
+    highest: Array = values[order[lifted % n]]
+    return highest

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
 from panes.errors import QueryError
-from panes.units import Rows, TimeDomain, is_number, looks_like_duration
+from panes.units import Rows, Size, TimeDomain, is_number, looks_like_duration
 from panes.windows.base import (
     NEVER,
     TIME,
@@ -21,6 +19,7 @@ from panes.windows.base import (
     Measure,
     Scanned,
     Sessions,
+    StateDefaults,
     Window,
 )
 from panes.windows.scanning import (
@@ -44,11 +43,11 @@ _LAST = NEVER - 1
 class SessionScan(Sessions):
     """Sessions on event time, found in rows that come in order."""
 
-    gap: Any = field(default=None, kw_only=True)
+    gap: int = field(default=0, kw_only=True)
     gap_column: str | None = field(default=None, kw_only=True)
 
     @property
-    def state(self) -> Mapping[str, Any]:  # type: ignore[override]
+    def state(self) -> StateDefaults:
         return {**OPEN_STATE, "deadline": np.int64(0), "seen": np.int64(0)}
 
     def _deadlines(self, rows: KeyRuns) -> Array:
@@ -56,7 +55,8 @@ class SessionScan(Sessions):
         if self.gap_column is None:
             return np.where(times > _LAST - self.gap, _LAST, times + self.gap)
         gaps = _whole_gaps(rows.columns[self.gap_column])
-        return times + np.minimum(gaps, _LAST - np.maximum(times, 0))
+        deadlines: Array = times + np.minimum(gaps, _LAST - np.maximum(times, 0))
+        return deadlines
 
     def scan(self, rows: KeyRuns, state: dict[str, Array]) -> Scanned:
         growing = self.gap_column is None
@@ -80,12 +80,12 @@ class ColumnSessionScan(Discretizer):
     The deadline of whole numbers is one, in state `whole`; that of others is in `deadline`.
     """
 
-    gap: Any = field(default=None, kw_only=True)
+    gap: float = field(default=0, kw_only=True)
     gap_column: str | None = field(default=None, kw_only=True)
     context = ContextClass.FORWARD_FREE
 
     @property
-    def state(self) -> Mapping[str, Any]:  # type: ignore[override]
+    def state(self) -> StateDefaults:
         return {**OPEN_STATE, "deadline": np.float64(np.nan), "whole": np.int64(0), "seen": np.int64(0)}
 
     def scan(self, rows: KeyRuns, state: dict[str, Array]) -> Scanned:
@@ -111,9 +111,10 @@ class ColumnSessionScan(Discretizer):
 def _whole_gaps(gaps: Array) -> Array:
     """Gaps in whole ticks; 2**62 and above is as good as endless, and float64 can't say where int64 ends."""
     if gaps.dtype.kind in "iu":
-        wide = gaps.astype(np.uint64 if gaps.dtype.kind == "u" else np.int64, copy=False)
-        return np.minimum(wide, 2**62).astype(np.int64)
-    return np.floor(np.clip(numbers(gaps), 0, 2.0**62)).astype(np.int64)
+        whole = np.minimum(gaps.astype(np.uint64 if gaps.dtype.kind == "u" else np.int64, copy=False), 2**62)
+    else:
+        whole = np.floor(np.clip(numbers(gaps), 0, 2.0**62))
+    return np.asarray(whole, np.int64)
 
 
 def _scan(
@@ -151,7 +152,7 @@ def _scan(
 class Session(Window):
     """Runs of rows without a long pause: see `session`."""
 
-    gap: Any
+    gap: Size
     on: str | None = None
 
     def __post_init__(self) -> None:
@@ -170,16 +171,16 @@ class Session(Window):
         by_row = self.gap if isinstance(self.gap, str) and not looks_like_duration(self.gap) else None
         read = () if by_row is None else (by_row,)
         if self.on is None:
-            gap = None if by_row is not None else domain.ticks(self.gap, argument="gap")
-            return SessionScan(TIME, gap=gap, gap_column=by_row, columns=read)
+            ticks = 0 if by_row is not None else domain.ticks(self.gap, argument="gap")
+            return SessionScan(TIME, gap=ticks, gap_column=by_row, columns=read)
         if by_row is None and not is_number(self.gap):
             raise QueryError(f"gap={self.gap!r} on the column {self.on!r} must be a number: it is no event time")
-        gap = None if by_row is not None else self.gap
+        gap = self.gap if is_number(self.gap) else 0
         measure = Measure("column", self.on)
         return ColumnSessionScan(measure, gap=gap, gap_column=by_row, columns=(self.on, *read))
 
 
-def session(gap: Any, *, on: str | None = None) -> Session:
+def session(gap: Size, *, on: str | None = None) -> Session:
     """Rows of a key that follow each other within `gap`: a row exactly `gap` after the last one still joins.
 
     `gap` is a duration, a number (integer time, or the column `on`), or a SQL expression that gives each row

@@ -5,29 +5,38 @@ from __future__ import annotations
 import json
 import math
 from datetime import date, timedelta
-from typing import Any
 
 import numpy as np
 
 from panes.errors import QueryError
-from panes.units import Duration, Rows, TimeDomain, check_size, is_number, nanos_since_epoch, parse_duration
+from panes.units import (
+    Duration,
+    Point,
+    Rows,
+    Size,
+    TimeDomain,
+    check_size,
+    is_number,
+    nanos_since_epoch,
+    parse_duration,
+)
 from panes.windows.base import ROWS, TIME, Measure
 
 
-def call(name: str, *args: Any, **options: Any) -> str:
+def call(name: str, *args: object, **options: object) -> str:
     """The call that makes a spec, as code; options that are None are left out."""
     shown = [_literal(a) for a in args]
     shown += [f"{key}={_literal(value)}" for key, value in options.items() if value is not None]
     return f"{name}({', '.join(shown)})"
 
 
-def _literal(value: Any) -> str:
+def _literal(value: object) -> str:
     if callable(value) and hasattr(value, "__qualname__"):
         return str(value.__qualname__)  # the same in every process, as an address is not
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
 
-def size_argument(value: Any, argument: str, *, positive: bool = True) -> Any:
+def size_argument(value: Size, argument: str, *, positive: bool = True) -> Size:
     """Check a size as far as it can be without a stream: a duration (kept as text), number or `Rows`."""
     if isinstance(value, Rows):
         return value
@@ -51,8 +60,8 @@ def size_argument(value: Any, argument: str, *, positive: bool = True) -> Any:
     return value
 
 
-def measured(domain: TimeDomain, on: str | None, **sizes: Any) -> tuple[Measure, tuple[Any, ...]]:
-    """The measure that all `sizes` are on, and their numbers there; None stays None."""
+def measured(domain: TimeDomain, on: str | None, **sizes: Size | None) -> tuple[Measure, tuple[float, ...]]:
+    """The measure that all `sizes` are on, and their numbers there, 0 for None."""
     given = {argument: size for argument, size in sizes.items() if size is not None}
     in_rows = [isinstance(size, Rows) for size in given.values()]
     shown = ", ".join(f"{argument}={size!r}" for argument, size in given.items())
@@ -61,17 +70,17 @@ def measured(domain: TimeDomain, on: str | None, **sizes: Any) -> tuple[Measure,
             raise QueryError(f"{shown}: give all of them in rows or none, windows have one measure")
         if on is not None:
             raise QueryError(f"on={on!r} with {shown}: rows are counted per key, they need no column")
-        return ROWS, tuple(None if size is None else size.count for size in sizes.values())
+        return ROWS, tuple(size.count if isinstance(size, Rows) else 0 for size in sizes.values())
     if on is not None:
         for argument, size in given.items():
             if not is_number(size):
                 raise QueryError(f"{argument}={size!r} on the column {on!r} must be a number: it is no event time")
-        return Measure("column", on), tuple(sizes.values())
+        return Measure("column", on), tuple(size if is_number(size) else 0 for size in sizes.values())
     ticks = {argument: domain.ticks(size, argument=argument, positive=False) for argument, size in given.items()}
-    return TIME, tuple(ticks.get(argument) for argument in sizes)
+    return TIME, tuple(ticks.get(argument, 0) for argument in sizes)
 
 
-def place(domain: TimeDomain, measure: Measure, value: Any, argument: str) -> Any:
+def place(domain: TimeDomain, measure: Measure, value: Point, argument: str) -> float:
     """A fixed point on a measure: a time, a position of the key, or a value of the column."""
     if measure == TIME:
         return domain.point(value, argument=argument)
@@ -82,7 +91,7 @@ def place(domain: TimeDomain, measure: Measure, value: Any, argument: str) -> An
     return int(value) if value == int(value) else float(value)
 
 
-def point_argument(value: Any, argument: str) -> Any:
+def point_argument(value: Point, argument: str) -> Point:
     """Check a point in time, or on a measure, as far as it can be without a stream; dates become ISO text."""
     if isinstance(value, date):
         value = value.isoformat()
@@ -99,18 +108,18 @@ def columns_of(measure: Measure) -> tuple[str, ...]:
     return () if measure.column is None else (measure.column,)
 
 
-def expression(value: Any, argument: str) -> str:
+def expression(value: object, argument: str) -> str:
     """Check that an argument is SQL text; what it says is resolved when the query is built."""
     if not isinstance(value, str) or not value.strip():
         raise QueryError(f"{argument}={value!r} must be a column or SQL expression, as text")
     return value
 
 
-def optional_expression(value: Any, argument: str) -> str | None:
+def optional_expression(value: object, argument: str) -> str | None:
     return None if value is None else expression(value, argument)
 
 
-def count_argument(value: Any, argument: str) -> int:
+def count_argument(value: object, argument: str) -> int:
     """Check a whole, positive number."""
     if not is_number(value) or value != int(value) or value <= 0:
         raise QueryError(f"{argument}={value!r} must be a positive whole number")

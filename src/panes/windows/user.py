@@ -61,11 +61,11 @@ class ContextFreeWindow(_UserWindow):
     reach: float | None = None
 
     @abstractmethod
-    def next_edge(self, value: Any) -> Any:
+    def next_edge(self, value: float) -> float | None:
         """The smallest window start or end after `value`; None if there is none."""
 
     @abstractmethod
-    def ends_between(self, previous: Any, current: Any) -> Iterable[tuple[Any, Any]]:
+    def ends_between(self, previous: float, current: float) -> Iterable[tuple[float, float]]:
         """(start, end) of all windows with previous < end <= current."""
 
     def bind(self, domain: TimeDomain) -> UserContextFree:
@@ -163,11 +163,11 @@ class UserFreeForm(FreeForm):
     def may_fail(self) -> bool:
         return True
 
-    def new_state(self) -> Any:
+    def new_state(self) -> object:
         with calling(self, "new_state"):
             return self.window.new_state()
 
-    def on_row(self, state: Any, row: Mapping[str, Any], position: int, time: int) -> tuple[int, int | None]:
+    def on_row(self, state: object, row: Mapping[str, object], position: int, time: int) -> tuple[int, int | None]:
         method = "expire"
         try:
             expired = self._rows(self.window.expire(state, row, position, time), "expire")
@@ -179,29 +179,29 @@ class UserFreeForm(FreeForm):
         except Exception as error:
             raise_named(error, self, method, (state, row, position, time))
 
-    def on_time(self, state: Any, time: int) -> list[tuple[int, int]]:
+    def on_time(self, state: object, time: int) -> list[tuple[int, int]]:
         try:
             return [self._due(each, "on_watermark") for each in self.window.on_watermark(state, time)]
         except Exception as error:
             raise_named(error, self, "on_watermark", (state, time))
 
-    def on_finish(self, state: Any) -> list[tuple[int, int]]:
+    def on_finish(self, state: object) -> list[tuple[int, int]]:
         with calling(self, "on_finish", (state,)):
             due = [WindowDue(each) if each is None else each for each in self.window.on_finish(state)]
             return [self._due(each, "on_finish") for each in due]
 
-    def _due(self, said: Any, method: str) -> tuple[int, int]:
+    def _due(self, said: int | WindowDue | None, method: str) -> tuple[int, int]:
         due = said if isinstance(said, WindowDue) else WindowDue(said)
         if due.end is None and method == "on_finish":
             return self._rows(due.expire, method), NEVER
         return self._rows(due.expire, method), self._tick(due.end, method)
 
-    def _rows(self, said: Any, method: str) -> int:
+    def _rows(self, said: int, method: str) -> int:
         if int(said) < 0:
             raise QueryError(f"{self.window!r}.{method} returned {said}: the number of rows can't be negative")
         return int(said)
 
-    def _tick(self, said: Any, method: str) -> int:
+    def _tick(self, said: object, method: str) -> int:
         if isinstance(said, bool) or not isinstance(said, int | np.integer):
             raise QueryError(f"{self.window!r}.{method} named the end {said!r}: it must be a time in ticks, an integer")
         return int(said)
@@ -222,17 +222,17 @@ class UserContextFree(ContextFree):
         return True
 
     @property
-    def reach(self) -> float:  # type: ignore[override]
+    def reach(self) -> float:
         return math.inf if self.window.reach is None else self.window.reach
 
-    def _next_edge(self, value: Any) -> Any:
+    def _next_edge(self, value: float) -> float | None:
         with calling(self, "next_edge", (value,)):
             edge = self.window.next_edge(value)
         if edge is not None and not edge > value:
             raise QueryError(f"{self.window!r}.next_edge({value}) returned {edge}: it must lie after {value}")
         return edge
 
-    def _ends(self, lo: Any, hi: Any) -> list[tuple[Any, Any]]:
+    def _ends(self, lo: float, hi: float) -> list[tuple[float, float]]:
         """Windows with lo < end <= hi, by end, then start."""
         with calling(self, "ends_between", (lo, hi)):
             found = sorted((end, start) for start, end in self.window.ends_between(lo, hi))
@@ -244,7 +244,7 @@ class UserContextFree(ContextFree):
                 )
         return [(start, end) for end, start in found]
 
-    def edges(self, lo: Any, hi: Any) -> Array:
+    def edges(self, lo: float, hi: float) -> Array:
         found = []
         edge = self._next_edge(lo)
         while edge is not None and edge <= hi:
@@ -252,10 +252,10 @@ class UserContextFree(ContextFree):
             edge = self._next_edge(edge)
         return _array(found)
 
-    def ending(self, lo: Any, hi: Any) -> tuple[Array, Array]:
+    def ending(self, lo: float, hi: float) -> tuple[Array, Array]:
         return _both(self._ends(lo, hi))
 
-    def containing(self, value: Any) -> tuple[Array, Array]:
+    def containing(self, value: float) -> tuple[Array, Array]:
         if self.window.reach is not None:
             found = self._ends(value, value + self.window.reach)
         else:
@@ -267,7 +267,7 @@ class UserContextFree(ContextFree):
                     break
         return _both([w for w in found if w[0] <= value])
 
-    def horizon(self, progress: Any) -> Any:
+    def horizon(self, progress: float) -> float:
         if self.window.reach is None:
             for some in self._walk(progress):
                 if some:
@@ -278,7 +278,7 @@ class UserContextFree(ContextFree):
         starts += [] if edge is None else [edge]
         return min(starts, default=NEVER)
 
-    def _walk(self, value: Any) -> Iterable[list[tuple[Any, Any]]]:
+    def _walk(self, value: float) -> Iterable[list[tuple[float, float]]]:
         """The windows that end at each edge after `value`, edge by edge."""
         for _ in range(_WALK):
             edge = self._next_edge(value)
@@ -289,9 +289,9 @@ class UserContextFree(ContextFree):
         raise QueryError(f"{self.window!r}: no window ended within {_WALK} edges; set `reach` to the longest length")
 
 
-def _array(values: list[Any]) -> Array:
+def _array(values: list[float]) -> Array:
     return np.array(values) if values else np.empty(0, np.int64)
 
 
-def _both(windows: list[tuple[Any, Any]]) -> tuple[Array, Array]:
+def _both(windows: list[tuple[float, float]]) -> tuple[Array, Array]:
     return _array([start for start, _ in windows]), _array([end for _, end in windows])

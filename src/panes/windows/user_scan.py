@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from panes.errors import QueryError, calling, raise_named
-from panes.windows.base import NEVER, Array, Closed, Discretizer, KeyRuns, Scanned
+from panes.windows.base import NEVER, Array, Closed, Discretizer, KeyRuns, Scanned, StateDefaults
 
 if TYPE_CHECKING:
     from panes.windows.user import DeterministicWindow
@@ -42,7 +42,7 @@ class _Found:
     def __init__(self) -> None:
         self.rows: list[tuple[int, int, int, int, int]] = []
 
-    def close(self, slot: int, opened: _Open, ends: Iterable[int], stop_pos: int, window: Any) -> int:
+    def close(self, slot: int, opened: _Open, ends: Iterable[int], stop_pos: int, window: object) -> int:
         ends = list(ends)
         if len(ends) > len(opened.windows):
             raise QueryError(
@@ -70,7 +70,7 @@ class UserDeterministicScan(Discretizer):
         return self.timed
 
     @property
-    def state(self) -> Mapping[str, Any]:  # type: ignore[override]
+    def state(self) -> StateDefaults:
         return {"user": None, "open": None, "first": np.int64(NEVER), "seen": np.int64(0)}
 
     @property
@@ -112,7 +112,7 @@ class UserDeterministicScan(Discretizer):
     def user_code(self) -> str:
         return f"{self.where}: {self.window!r}" if self.where else repr(self.window)
 
-    def _by_time(self, user: Any, time: int, slot: int, opened: _Open, position: int, found: _Found) -> int:
+    def _by_time(self, user: object, time: int, slot: int, opened: _Open, position: int, found: _Found) -> int:
         try:
             ends = self.window.on_watermark(user, time)
             ends = list(ends) if isinstance(ends, Iterable) else [time] * ends

@@ -62,16 +62,15 @@ class SessionPartials:
     def add_query(self, query: RunningWindow, last_time: int) -> None:
         """Give sessions of this query too: those that begin so late that all their rows are still to come."""
         assert isinstance(query.window, Sessions)
-        gap = query.window.gap
         if last_time == ALWAYS:
             self._start(query, ALWAYS)
             return
-        if gap is None:
+        if query.window.gap_column is not None:
             raise QueryError(
                 f"window {query.label!r}: a session with a gap by expression can't be added to a stream that has "
                 "begun, since nobody knows the gaps of the rows that came before; start a new query with it"
             )
-        self._start(query, min(last_time + gap, _LAST))
+        self._start(query, min(last_time + query.window.gap, _LAST))
 
     def remove_query(self, number: int) -> None:
         self.running = [r for r in self.running if r.query.number != number]

@@ -258,7 +258,7 @@ class RowLane(Lane):
                     f"window {query.label!r} is on {what}, which no window of this query is on: "
                     "slices don't know its values; start a new query with it"
                 )
-        if isinstance(query.window, Sessions) and query.window.gap is None and self.last_time > ALWAYS:
+        if isinstance(query.window, Sessions) and query.window.gap_column is not None and self.last_time > ALWAYS:
             raise QueryError(
                 f"window {query.label!r}: a session with a gap by expression can't be added to a stream that has "
                 "begun, since nobody knows the gaps of the rows that came before; start a new query with it"

@@ -53,9 +53,9 @@ def _gap(job: StrategyJob) -> int:
     (label, window) = job.plan.bound[0]
     if not isinstance(window, SessionScan) or window.measure != EVENT:
         raise NoColumn(f"window {label!r} is no session on event time")
-    if window.gap is None:
+    if window.gap_column is not None:
         raise NoColumn(f"window {label!r} has a gap of each row, which Spark reads in another way if it is 0")
-    return int(window.gap)
+    return window.gap
 
 
 def _cost(job: StrategyJob) -> float:

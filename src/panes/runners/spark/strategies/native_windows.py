@@ -52,13 +52,13 @@ class Ends:
         if window.changes_only:
             raise NoColumn("it is given only when its rows have changed, which is known window after window")
         if isinstance(window, Periodic) and window.measure == TIME:
-            size, slide, offset = (scale.count(n) for n in (window.size, window.slide, window.offset))
+            size, slide, offset = (scale.count(int(n)) for n in (window.size, window.slide, window.offset))
             return cls(number, slide, (offset + size) % slide, size, offset % slide, 1)
         if isinstance(window, Cumulating) and window.measure == TIME:
-            step, size, offset = (scale.count(n) for n in (window.step, window.size, window.offset))
+            step, size, offset = (scale.count(int(n)) for n in (window.step, window.size, window.offset))
             return cls(number, step, offset % step, size, offset % size, size)
         if isinstance(window, FixedWindow) and window.measure == TIME:
-            start, end = scale.count(window.start), scale.count(window.end)
+            start, end = scale.count(int(window.start)), scale.count(int(window.end))
             size = end - start
             if max(abs(start), abs(end)) > TIME_LIMIT:
                 raise NoColumn("a fixed window reaches beyond the times that windows are found for")
