@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from panes.errors import PanesError, SnapshotDamaged, SnapshotError
 from panes.state.pickles import PICKLED
 
 Array = np.ndarray
+Kind = TypeVar("Kind")
 INT64 = pa.int64()
 #: No number of rows, keys or windows is as large.
 MANY = 1 << 62
@@ -36,14 +37,16 @@ def reading(what: str) -> Iterator[None]:
         raise SnapshotDamaged(f"{what} holds a state that nothing could have written ({said})") from error
 
 
-def fact(facts: Mapping[str, Any], name: str, kind: type, *, low: int | None = None, high: int | None = None) -> Any:
+def fact(
+    facts: Mapping[str, object], name: str, kind: type[Kind], *, low: int | None = None, high: int | None = None
+) -> Kind:
     """A fact of this type, within these bounds."""
     if not isinstance(facts, Mapping) or name not in facts:
         raise SnapshotDamaged(f"the snapshot does not say {name!r}")
     return value(facts[name], name, kind, low=low, high=high)
 
 
-def value(given: Any, name: str, kind: type[Any], *, low: int | None = None, high: int | None = None) -> Any:
+def value(given: object, name: str, kind: type[Kind], *, low: int | None = None, high: int | None = None) -> Kind:
     """The same for a value by itself."""
     if type(given) is not kind:
         raise SnapshotDamaged(f"{name!r} should be of type {kind.__name__}, and is {given!r:.80}")
@@ -53,12 +56,12 @@ def value(given: Any, name: str, kind: type[Any], *, low: int | None = None, hig
     return given
 
 
-def whole(facts: Mapping[str, Any], name: str, low: int = -MANY * 2, high: int = MANY * 2 - 1) -> int:
+def whole(facts: Mapping[str, object], name: str, low: int = -MANY * 2, high: int = MANY * 2 - 1) -> int:
     """A fact that is a whole number of 64 bits."""
-    return int(fact(facts, name, int, low=low, high=high))
+    return fact(facts, name, int, low=low, high=high)
 
 
-def counts(facts: Mapping[str, Any], name: str, known: Mapping[str, int]) -> dict[str, int]:
+def counts(facts: Mapping[str, object], name: str, known: Mapping[str, int]) -> dict[str, int]:
     """A fact that says how often each of these happened."""
     found: dict[str, int] = dict(fact(facts, name, dict))
     for each, count in found.items():
@@ -120,7 +123,7 @@ def numbers(
     return out
 
 
-def within(values: Array, what: str, *, low: Any = None, high: Any = None) -> None:
+def within(values: Array, what: str, *, low: Array | int | None = None, high: Array | int | None = None) -> None:
     """Refuse values out of these bounds, which may be arrays."""
     if low is not None and (values < low).any():
         raise SnapshotDamaged(f"{what} has a value that is too small: {values[values < low][0]}")
@@ -134,7 +137,7 @@ def rising(values: Array, what: str) -> None:
         raise SnapshotDamaged(f"{what} does not rise")
 
 
-def demand(holds: Any, what: str) -> None:
+def demand(holds: object, what: str) -> None:
     """Refuse a state of which this does not hold."""
     if not holds:
         raise SnapshotDamaged(f"the state contradicts itself: {what}")

@@ -13,14 +13,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from operator import attrgetter
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from panes.state.changes import ChangedKeys
-from panes.state.pickles import saved
+from panes.state.pickles import Own, saved
 
 Array = np.ndarray
+Container: TypeAlias = "list[Any] | dict[Any, Any] | deque[Any]"
+#: Places in an array, as one writes them in brackets.
+Places: TypeAlias = "Array | int | slice | tuple[int | slice | Array, ...]"
 
 
 class Replaced:
@@ -33,6 +36,13 @@ class Replaced:
         self.names = (first, *others)
         get = attrgetter(*self.names)
         self.of: Callable[[Any], tuple[Any, ...]] = get if others else lambda target: (get(target),)
+
+
+class Watched(Protocol):
+    """An object some attributes of which calls replace."""
+
+    @property
+    def replaced(self) -> Replaced: ...
 
 
 class Journal:
@@ -49,32 +59,32 @@ class Journal:
         #: functions that take a change back, with their arguments
         self._entries: list[tuple[Any, ...]] = []
 
-    def watch(self, objects: Iterable[Any]) -> None:
+    def watch(self, objects: Iterable[Watched]) -> None:
         """A call begins; attributes of these objects may be replaced by it."""
         self._entries += [(_set_attributes, each, each.replaced.of(each)) for each in objects]
 
-    def keep_attributes(self, target: Any) -> None:
+    def keep_attributes(self, target: Watched) -> None:
         """Attributes of an object are about to be replaced, of one that is not watched in every call."""
         if self.is_open:
             self._entries.append((_set_attributes, target, target.replaced.of(target)))
 
-    def keep(self, array: Array, where: Any) -> None:
+    def keep(self, array: Array, where: Places) -> None:
         """`array[where]` is about to be overwritten."""
         if self.is_open:
             old = array[where]
             self._entries.append((_write, array, where, old.copy() if old.base is not None else old))
 
-    def saw(self, array: Array, where: Any, old: Any) -> None:
+    def saw(self, array: Array, where: Places, old: object) -> None:
         """`array[where]`, which was read as `old`, is about to be overwritten; nobody writes to `old`."""
         if self.is_open:
             self._entries.append((_write, array, where, old))
 
-    def keep_container(self, container: list[Any] | dict[Any, Any] | deque[Any]) -> None:
+    def keep_container(self, container: Container) -> None:
         """Entries of a small container are about to come, go or be replaced."""
         if self.is_open:
             self._entries.append((_refill, container, container.copy()))
 
-    def keep_length(self, entries: list[Any]) -> None:
+    def keep_length(self, entries: list[Own]) -> None:
         """Entries are about to be appended."""
         if self.is_open:
             self._entries.append((_cut_off, entries, len(entries)))
@@ -84,7 +94,7 @@ class Journal:
         if self.is_open:
             self._entries.append((_write_copies, array, where, [saved(each) for each in array[where].tolist()]))
 
-    def undo_by(self, function: Callable[..., None], *arguments: Any) -> None:
+    def undo_by(self, function: Callable[..., None], *arguments: object) -> None:
         """Something is about to change that `function` can take back."""
         if self.is_open:
             self._entries.append((function, *arguments))
@@ -106,21 +116,21 @@ class Journal:
             function(*arguments)
 
 
-def _set_attributes(target: Any, values: tuple[Any, ...]) -> None:
+def _set_attributes(target: Watched, values: tuple[object, ...]) -> None:
     for name, value in zip(target.replaced.names, values, strict=True):
         setattr(target, name, value)
 
 
-def _write(array: Array, where: Any, values: Any) -> None:
+def _write(array: Array, where: Places, values: object) -> None:
     array[where] = values
 
 
-def _write_copies(array: Array, where: Array, copies: list[Callable[[], Any]]) -> None:
+def _write_copies(array: Array, where: Array, copies: list[Callable[[], object]]) -> None:
     for place, copy in zip(where.tolist(), copies, strict=True):
         array[place] = copy()
 
 
-def _refill(container: Any, entries: Any) -> None:
+def _refill(container: Container, entries: Container) -> None:
     container.clear()
     if isinstance(container, dict):
         container.update(entries)
@@ -128,5 +138,5 @@ def _refill(container: Any, entries: Any) -> None:
         container.extend(entries)
 
 
-def _cut_off(entries: list[Any], length: int) -> None:
+def _cut_off(entries: list[Own], length: int) -> None:
     del entries[length:]

@@ -23,13 +23,15 @@ from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 import numpy as np
 
 from panes.errors import SnapshotDamaged, SnapshotUntrusted
 
+#: An object of users'.
+Own = TypeVar("Own")
 #: Objects of exactly these types can't be changed, whatever they hold.
 _ATOMS = frozenset(
     {
@@ -92,7 +94,7 @@ def trusted() -> bool:
     return _trusted.get()
 
 
-def dumps(value: Any) -> bytes:
+def dumps(value: object) -> bytes:
     """A pickle."""
     return pickle.dumps(value, protocol=5)
 
@@ -112,7 +114,7 @@ def loads(data: bytes, what: str) -> Any:
         raise SnapshotDamaged(f"{what} can't be read back: {type(error).__name__}: {error}") from error
 
 
-def saved(value: Any) -> Callable[[], Any]:
+def saved(value: Own) -> Callable[[], Own]:
     """How to get an object of the user's back as it is now, in this process."""
     if constant(value):
         return lambda: value

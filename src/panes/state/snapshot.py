@@ -25,7 +25,7 @@ OLDEST = 4
 _HEAD = struct.Struct("<11sIQ32s")
 
 
-def pack(facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> bytes:
+def pack(facts: Mapping[str, object], tables: Mapping[str, pa.Table]) -> bytes:
     """Facts (JSON values) and tables as one block of bytes.
 
     >>> blob = pack({"rows": 2}, {"t": pa.table({"v": [1, 2]})})
@@ -94,7 +94,7 @@ def _write(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    return sink.getvalue().to_pybytes()
+    return bytes(sink.getvalue())
 
 
 def _read(data: bytes) -> pa.Table:
