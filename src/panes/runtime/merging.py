@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -204,7 +203,7 @@ class RunningMerge(Merging):
         tops = {f"tops{i}": pa.table({"top": pa.array(tops)}) for i, (_, tops) in enumerate(waiting)}
         return {"tops": [line.top for line in self.lines]}, tables | tops
 
-    def load(self, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
+    def load(self, facts: Mapping[str, object], tables: Mapping[str, pa.Table]) -> None:
         for i, (line, top) in enumerate(zip(self.lines, _tops(facts, len(self.lines)))):
             rows, tops = read_table(tables, f"rows{i}"), read_table(tables, f"tops{i}", {"top": INT64})
             columns_of(rows, f"rows{i}", {f.name: f.type for f in self._schema})
@@ -350,7 +349,7 @@ class RunningOperator(Merging):
             kept |= {f"side{i}.{name}": table for name, table in line.dump().items()}
         return {"machine": facts, "tops": [line.top for line in self.lines]}, kept
 
-    def load(self, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
+    def load(self, facts: Mapping[str, object], tables: Mapping[str, pa.Table]) -> None:
         machine = fact(facts, "machine", dict)
         self._machine = self._plan.start(value(machine.get("mechanism", "auto"), "mechanism", str))
         self._machine.load(machine, under("machine.", tables))
@@ -420,7 +419,7 @@ class PortLine(Line):
         return sum(int(part.tables[self.number].nbytes) for part in self._waiting)
 
 
-def _tops(facts: Mapping[str, Any], inputs: int) -> list[int]:
+def _tops(facts: Mapping[str, object], inputs: int) -> list[int]:
     """The largest time of each input."""
     found = [value(top, "tops", int, low=NO_TIME, high=ENDED) for top in fact(facts, "tops", list)]
     demand(len(found) == inputs, "there are more inputs than there should be, or fewer")

@@ -95,7 +95,7 @@ class RunningNode(ABC):
         """All that is kept from one step to the next."""
         return {}, {}
 
-    def load(self, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
+    def load(self, facts: Mapping[str, object], tables: Mapping[str, pa.Table]) -> None:
         """Go on from there; for a node that has seen nothing."""
         demand(not facts and not tables, "there is state of a node that keeps none")
 
@@ -287,7 +287,7 @@ class RunningWindows(RunningNode):
     def dump(self) -> State:
         return {}, {"operator": pa.table({"snapshot": pa.array([self._op.snapshot()], pa.large_binary())})}
 
-    def load(self, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
+    def load(self, facts: Mapping[str, object], tables: Mapping[str, pa.Table]) -> None:
         kept = one_row(read_table(tables, "operator", {"snapshot": pa.large_binary()}), "operator")["snapshot"]
         plan = self._node.plan
         self._op = make_operator(plan, restore=kept, trusted=plan.operator_spec().user_code)

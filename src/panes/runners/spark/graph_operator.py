@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 from panes.operators.arrivals import NO_TIME
 from panes.runners.spark.packing import filled
 from panes.runtime.graph import start
-from panes.runtime.nodes import ENDED, Beat, Inlet, every_node, under
+from panes.runtime.nodes import ENDED, Inlet, every_node, under
+from panes.runtime.quiet import Beat
 from panes.runtime.rejects import Rejects
 from panes.slicing.ledger import NULL_TIME, TOO_LATE
 from panes.slicing.results import Result
