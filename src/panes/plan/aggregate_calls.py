@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any
+from typing import TypeAlias
 
 from sqlglot import exp
 
@@ -27,22 +27,26 @@ def is_aggregate(name: str) -> bool:
     return name.lower() in _AGGREGATES
 
 
+#: An option of an aggregate; a list may hold expressions, which are no constants.
+Constant: TypeAlias = "bool | int | float | str | list[Constant | None]"
+
+
 def is_aggregate_call(node: exp.Expr) -> bool:
     inner = bare_call(node)
     return isinstance(inner, exp.Anonymous) and is_aggregate(inner.name)
 
 
-def bare_call(node: exp.Expr) -> Any:
+def bare_call(node: exp.Expr) -> exp.Expr:
     """A call without FILTER, WITHIN GROUP and IGNORE NULLS around it; aggregates skip nulls anyway."""
-    node = node.this if isinstance(node, exp.Filter) else node
-    return node.this if isinstance(node, exp.IgnoreNulls | exp.WithinGroup) else node
+    call: exp.Expr = node.this if isinstance(node, exp.Filter) else node
+    return call.this if isinstance(call, exp.IgnoreNulls | exp.WithinGroup) else call
 
 
-def options_of(arguments: list[exp.Expr], inputs_first: int | None) -> tuple[list[exp.Expr], list[Any]]:
+def options_of(arguments: list[exp.Expr], inputs_first: int | None) -> tuple[list[exp.Expr], list[Constant]]:
     """Arguments that are expressions of the row, so many at first (None: all), and constants after them."""
     if inputs_first is None:
         return arguments, []
-    inputs, options = arguments[:inputs_first], []
+    inputs, options = arguments[:inputs_first], list[Constant]()
     for argument in arguments[inputs_first:]:
         constant = _constant(argument)
         if constant is None:
@@ -52,16 +56,20 @@ def options_of(arguments: list[exp.Expr], inputs_first: int | None) -> tuple[lis
     return inputs, options
 
 
-def _constant(node: exp.Expr) -> Any:
+def _constant(node: exp.Expr) -> Constant | None:
     if isinstance(node, exp.Boolean):
         return bool(node.this)
     if isinstance(node, exp.Literal):
-        return node.this if node.is_string else (int(node.this) if node.is_int else float(node.this))
+        return str(node.this) if node.is_string else _number(node)
     if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
-        return -_constant(node.this)
+        return -_number(node.this)
     if isinstance(node, exp.Array) or (isinstance(node, exp.Anonymous) and node.name.lower() == "array"):
         return [_constant(e) for e in node.expressions]
     return None
+
+
+def _number(literal: exp.Literal) -> int | float:
+    return int(literal.this) if literal.is_int else float(literal.this)
 
 
 def arguments_of(call: exp.Anonymous, where: str) -> tuple[str, list[exp.Expr], bool]:

@@ -272,6 +272,7 @@ class AggregateCompiler:
         within = node.this if isinstance(node, exp.Filter) else node
         if isinstance(within, exp.WithinGroup):
             call = without_group(within, position(self._text, start_of(call)))
+        assert isinstance(call, exp.Anonymous)
         for inner in call.find_all(exp.Anonymous):
             if inner is not call and is_aggregate(inner.name):
                 where = position(self._text, start_of(inner))

@@ -27,7 +27,7 @@ _GET: Callable[[Any, str], Any] = dict.get
 class RowRefused(DataError):
     """A value in a row that its column can't hold; rows are counted from 0 here, and from 1 in the text."""
 
-    def __init__(self, field: pa.Field, row: int, value: Any, reason: str) -> None:
+    def __init__(self, field: pa.Field, row: int, value: object, reason: str) -> None:
         super().__init__(f"column {field.name!r} must be {field.type}; row {row + 1:,} has {shown(value)}: {reason}")
         self._parts = field, row, value, reason
 
@@ -36,11 +36,11 @@ class RowRefused(DataError):
         field, row, value, reason = self._parts
         return RowRefused(field, row + rows, value, reason)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return RowRefused, self._parts
 
 
-def conform(data: Any, schema: pa.Schema, *, first: int = 0) -> pa.Table:
+def conform(data: object, schema: pa.Schema, *, first: int = 0) -> pa.Table:
     """`data` as a table of `schema`; `first`: how many rows came before it, for errors that name a row."""
     if isinstance(data, pa.Table | pa.RecordBatch) and data.schema.equals(schema):
         return data if isinstance(data, pa.Table) else pa.Table.from_batches([data])
@@ -94,7 +94,7 @@ def to_table(data: Any) -> pa.Table:
     )
 
 
-def infer_rows(rows: Sequence[Mapping[str, Any]], declared: pa.Schema | None = None) -> pa.Schema:
+def infer_rows(rows: Sequence[Mapping[str, object]], declared: pa.Schema | None = None) -> pa.Schema:
     """The schema of a list of dicts: all keys in order of appearance, each with the type of its values.
 
     Columns that are `declared` have that type whatever their values are.
@@ -111,7 +111,7 @@ def infer_rows(rows: Sequence[Mapping[str, Any]], declared: pa.Schema | None = N
     return pa.schema(fields)
 
 
-def is_batch(data: Any) -> bool:
+def is_batch(data: object) -> bool:
     """Whether `data` is one batch of rows, as against a source of several."""
     if isinstance(data, list | tuple):
         return _is_rows(data)
@@ -124,11 +124,11 @@ def is_batch(data: Any) -> bool:
     )
 
 
-def _is_rows(data: Sequence[Any]) -> bool:
+def _is_rows(data: Sequence[object]) -> bool:
     return not data or isinstance(data[0], Mapping)
 
 
-def _is_columns(data: Mapping[str, Any]) -> bool:
+def _is_columns(data: Mapping[str, object]) -> bool:
     """Whether a dict holds columns (every value is a sequence) and not the values of one row."""
     return (
         bool(data)
@@ -140,7 +140,7 @@ def _is_columns(data: Mapping[str, Any]) -> bool:
     )
 
 
-def _from_columns(data: Mapping[str, Any]) -> pa.Table:
+def _from_columns(data: Mapping[str, object]) -> pa.Table:
     columns = {}
     for name, values in data.items():
         try:
@@ -153,7 +153,7 @@ def _from_columns(data: Mapping[str, Any]) -> pa.Table:
     return pa.table(columns)
 
 
-def _from_rows(rows: Sequence[Mapping[str, Any]], schema: pa.Schema, first: int = 0) -> pa.Table:
+def _from_rows(rows: Sequence[Mapping[str, object]], schema: pa.Schema, first: int = 0) -> pa.Table:
     """Dicts to columns. A key that a row lacks is null there, as in JSON."""
     columns = []
     for field in schema:
@@ -161,7 +161,7 @@ def _from_rows(rows: Sequence[Mapping[str, Any]], schema: pa.Schema, first: int 
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _values(rows: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
+def _values(rows: Sequence[Mapping[str, object]], name: str) -> list[object]:
     try:
         return list(map(_GET, rows, repeat(name)))
     except TypeError:  # mappings that are no dicts, or no rows at all
@@ -171,7 +171,7 @@ def _values(rows: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
         return [row.get(name) for row in rows]
 
 
-def _column(values: list[Any], field: pa.Field, first: int) -> pa.Array | pa.ChunkedArray:
+def _column(values: list[object], field: pa.Field, first: int) -> pa.Array | pa.ChunkedArray:
     if pa.types.is_temporal(field.type) and str in (kinds := set(map(type, values))) and kinds <= {str, type(None)}:
         return _times_in_text(values, field, first)
     try:
@@ -180,7 +180,7 @@ def _column(values: list[Any], field: pa.Field, first: int) -> pa.Array | pa.Chu
         raise RowRefused(field, first + error.row, error.value, error.reason) from None
 
 
-def _times_in_text(values: list[str | None], field: pa.Field, first: int) -> pa.ChunkedArray:
+def _times_in_text(values: list[object], field: pa.Field, first: int) -> pa.ChunkedArray:
     try:
         return cast_column(pa.chunked_array([pa.array(values)]), field)
     except (DataError, UnicodeError):
@@ -194,7 +194,7 @@ def _times_in_text(values: list[str | None], field: pa.Field, first: int) -> pa.
         raise
 
 
-def _describe(data: Any) -> str:
+def _describe(data: object) -> str:
     text = repr(data)
     return f"{type(data).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
 

@@ -65,7 +65,7 @@ class Reader:
         self._names = names
         self._entries: dict[str, exp.Expr] = {}
 
-    def entries(self, given: Any) -> list[Entry]:
+    def entries(self, given: object) -> list[Entry]:
         """What is selected: one text or tree, several, or a mapping of names to them."""
         items = list(given.items()) if isinstance(given, Mapping) else [(None, e) for e in several(given)]
         entries = [entry for name, item in items for entry in self._entry(name, item)]
@@ -153,7 +153,7 @@ def _outside_aggregates(node: exp.Expr) -> list[exp.Column]:
     return found
 
 
-def _text(given: Any) -> str:
+def _text(given: object) -> str:
     if isinstance(given, Mapping):
         return ", ".join(f"{_text(e)} as {name}" for name, e in given.items())
     return ", ".join(e if isinstance(e, str) else e.sql() for e in several(given))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
@@ -33,7 +32,7 @@ class Flow:
     def schema(self) -> pa.Schema:
         return pa.schema([pa.field(name, self.scalars.types[name]) for name in self.scalars.wanted])
 
-    def apply(self, data: Any) -> pa.Table:
+    def apply(self, data: object) -> pa.Table:
         """Any batch of the data to the rows and columns that the stream gives."""
         return self.project(self.stream.read(data))
 

@@ -50,7 +50,8 @@ class GroupCompiler(AggregateCompiler):
         self._text = text
         root = exp.Paren(this=copied(tree))
         self._replace(root)
-        return root.this
+        found: exp.Expr = root.this
+        return found
 
     def _replace(self, node: exp.Expr) -> bool:
         for child in list(node.iter_expressions()):

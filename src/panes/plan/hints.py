@@ -104,7 +104,7 @@ class Hinted:
             raise NoSuchMethod(f"{self._called} has no {name!r}{near}")
 
 
-def is_spark_column(value: Any) -> bool:
+def is_spark_column(value: object) -> bool:
     """Whether this is an expression of PySpark, which Panes does not read."""
     kind = type(value)
     return kind.__name__ == "Column" and kind.__module__.startswith("pyspark.sql")
@@ -114,13 +114,13 @@ def is_spark_column(value: Any) -> bool:
 _OPERATOR_CALL = re.compile(r"[-+*/%<>=!&|^~]\(|\b(and|or)\(", re.IGNORECASE)
 
 
-def spark_text(column: Any) -> str:
+def spark_text(column: object) -> str:
     """An expression of PySpark as it prints, if that is SQL; else nothing."""
     text = str(column).removeprefix("Column<'").removesuffix("'>")
     return "" if _OPERATOR_CALL.search(text) else text
 
 
-def check_no_columns(call: str, given: Iterable[Any], instead: str | None = None) -> None:
+def check_no_columns(call: str, given: Iterable[object], instead: str | None = None) -> None:
     """Refuse expressions of PySpark where `call` takes names or windows, before anything compares or hashes them."""
     for value in given:
         if is_spark_column(value):
@@ -129,7 +129,7 @@ def check_no_columns(call: str, given: Iterable[Any], instead: str | None = None
             raise QueryError(f"{call}: {value} is a Column of Spark; {write}")
 
 
-def check_outputs(outputs: Mapping[str, Any]) -> None:
+def check_outputs(outputs: Mapping[str, object]) -> None:
     """Refuse what other libraries take for aggregates, and say how it is written here."""
     for name, given in outputs.items():
         if is_spark_column(given):

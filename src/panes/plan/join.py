@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
 
 from panes.errors import ExpressionError, QueryError
-from panes.plan.expressions import Scope, column_node
+from panes.plan.expressions import Expression, Scope, column_node
 from panes.plan.hints import did_you_mean
 from panes.plan.merging import most_kept
 from panes.plan.names import Given, JoinSide, Names, inside
@@ -177,7 +176,7 @@ class JoinClauses:
             joined.append(JoinedSide(KINDS[clause.how], on))
         return names, tuple(joined)
 
-    def _on(self, names: Names, side: int, given: Given) -> Any:
+    def _on(self, names: Names, side: int, given: Given) -> Expression:
         try:
             on = names.resolve(given)
         except ExpressionError as error:
@@ -188,7 +187,7 @@ class JoinClauses:
             raise ExpressionError(f"join, on={on.text!r}: {early} is of a stream that is joined only later")
         return on
 
-    def _using(self, names: Names, side: int, clause: JoinClause) -> tuple[Names, Any]:
+    def _using(self, names: Names, side: int, clause: JoinClause) -> tuple[Names, Expression]:
         """Equality of columns of one name, which are one column from then on."""
         pairs: list[exp.Expr] = []
         merged: dict[str, exp.Expr] = {}

@@ -294,7 +294,7 @@ class _Both:
     def _matches(self, left: pa.Table, right: pa.Table) -> np.ndarray:
         if self._condition is not None:
             found = self._condition.evaluate(self._side_by_side(left, right))["matches"]
-            return found.fill_null(False).to_numpy()
+            return np.asarray(found.fill_null(False).to_numpy())
         assert self._function is not None
         rows = [
             table.select(columns).rename_columns(own).to_pylist()
@@ -306,7 +306,7 @@ class _Both:
     def user_code(self) -> str:
         return "operator 'Join': match"
 
-    def _called(self, left: dict[str, Any], right: dict[str, Any]) -> bool:
+    def _called(self, left: dict[str, object], right: dict[str, object]) -> bool:
         assert self._function is not None
         with calling(self, getattr(self._function, "__name__", "on"), (left, right)):
             found = self._function(left, right)

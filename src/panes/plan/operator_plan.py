@@ -173,7 +173,7 @@ def plan_punctuate(stream: StreamPlan, when: str, before: bool) -> OperatorPlan:
 
 
 def checked_use(
-    model: Model, streams: Mapping[str, StreamPlan], windows: Mapping[str, Clause], parameters: Mapping[str, Any]
+    model: Model, streams: Mapping[str, StreamPlan], windows: Mapping[str, Clause], parameters: Mapping[str, object]
 ) -> Use:
     """The use of an operator on streams, checked against its model."""
     keys = {port: tuple(stream.schema.field(k).type for k in stream.keys) for port, stream in streams.items()}
@@ -228,7 +228,7 @@ def stamped_output(
     return PortStream(rows, replace(plan, shown=tuple(rows.names if shown is None else shown), silence=silence))
 
 
-def identity_of(use: Use, streams: Sequence[StreamPlan], computed: Mapping[str, Any]) -> dict[str, Any]:
+def identity_of(use: Use, streams: Sequence[StreamPlan], computed: Mapping[str, object]) -> dict[str, object]:
     """What must be the same for a snapshot to be of this operator."""
     return {
         "operator": use.model.name,
@@ -252,7 +252,7 @@ def _named_expressions(
     return {name: _expression(scope, text, argument) for name, text in items}
 
 
-def _expression(scope: Scope, text: Any, argument: str) -> Expression:
+def _expression(scope: Scope, text: str, argument: str) -> Expression:
     try:
         found = scope.scalar(text)
         Scalars(scope, {found.text: found})
@@ -261,7 +261,7 @@ def _expression(scope: Scope, text: Any, argument: str) -> Expression:
     return found
 
 
-def _order(scope: Scope, text: Any) -> tuple[Expression, str]:
+def _order(scope: Scope, text: str) -> tuple[Expression, str]:
     if isinstance(text, str) and text in scope.names:
         return scope.named(text), "ASC NULLS FIRST"
     tree, direction = parse_order(text)

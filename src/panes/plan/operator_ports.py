@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +26,7 @@ _TIME = "panes.time"
 _NO_MARKS = np.empty(0, np.int64)
 
 
-def chosen(stream: StreamPlan, data: Any, marks: np.ndarray) -> tuple[pa.Table, np.ndarray]:
+def chosen(stream: StreamPlan, data: object, marks: np.ndarray) -> tuple[pa.Table, np.ndarray]:
     """The rows of a batch that `where` lets through, and where punctuations stand among them."""
     table = conform(data, stream.schema)
     for condition in stream.where:
@@ -59,7 +58,7 @@ class PortPlan:
         return pa.schema([pa.field(name, kind) for name, kind in self.scalars.types.items() if name != _TIME])
 
     def read(
-        self, data: Any, marks: np.ndarray = _NO_MARKS, mark_times: np.ndarray = _NO_MARKS
+        self, data: object, marks: np.ndarray = _NO_MARKS, mark_times: np.ndarray = _NO_MARKS
     ) -> tuple[PortOutput, pa.Table | None]:
         """Rows of a batch; and those left out because they have no time, in the columns of the stream, if any."""
         table, marks = chosen(self.stream, data, marks)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
-from typing import Any
 
 import pyarrow as pa
 
@@ -30,7 +29,7 @@ from panes.slicing.results import schema_at_first
 from panes.slicing.rows.measures import measure_dtype
 from panes.slicing.spec import NOT_EARLY, Early, OperatorSpec
 from panes.slicing.workload import order_free
-from panes.units import TimeDomain
+from panes.units import Size, TimeDomain
 from panes.windows.base import Bound, LookBack, MachineWindow, Window
 
 #: What `early` may be told on Spark: at the end of every micro-batch.
@@ -77,7 +76,7 @@ class StreamPlan:
         """What a run without windows gives."""
         return self.scope.names if self.shown is None else self.shown
 
-    def read(self, data: Any) -> pa.Table:
+    def read(self, data: object) -> pa.Table:
         """Any batch to a table of the schema, without the rows that `where` leaves out."""
         table = conform(data, self.schema)
         # one after the other, as written: a later one need not cope with rows that an earlier one leaves out
@@ -173,7 +172,7 @@ class QueryPlan:
         return apply_steps(self.steps, table if self.aggregation.direct else self.aggregation.finish(table))
 
     @property
-    def identity(self) -> Mapping[str, Any]:
+    def identity(self) -> Mapping[str, object]:
         """Everything that must be the same for a snapshot to be of this query, apart from its windows.
 
         Steps are not in it: they hold no state, so a snapshot can go on under others.
@@ -225,7 +224,7 @@ def plan_query(
     return QueryPlan(stream, tuple(windows.items()), tuple(bound), aggregation, everything, emit_empty)
 
 
-def early_plan(plan: QueryPlan, every: Any, *, clock: bool = False) -> QueryPlan:
+def early_plan(plan: QueryPlan, every: Size, *, clock: bool = False) -> QueryPlan:
     """The query with results of windows that have not closed, too."""
     if plan.early is not None:
         raise QueryError("early(): the query gives early results already; say it once")
@@ -246,7 +245,7 @@ def early_plan(plan: QueryPlan, every: Any, *, clock: bool = False) -> QueryPlan
     return replace(plan, early=Early(every=ticks))
 
 
-def check_names(names: Mapping[str, Any], keys: Sequence[str], where: str) -> None:
+def check_names(names: Mapping[str, object], keys: Sequence[str], where: str) -> None:
     """Refuse output names that a result column has already."""
     for name in names:
         check_name(name, where)

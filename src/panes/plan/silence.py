@@ -8,7 +8,6 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from panes.clock import Clock, is_clock
 from panes.errors import QueryError
@@ -60,7 +59,9 @@ class Silence:
 BY_ROWS = Silence()
 
 
-def plan_silence(idle: Any, timeout: Any, clock: Any, *, watermark: Any = None, pushed: bool = False) -> Silence:
+def plan_silence(
+    idle: object, timeout: object, clock: Clock | None, *, watermark: object = None, pushed: bool = False
+) -> Silence:
     """What users wrote, checked. `pushed`: the stream has no data of its own."""
     found = Silence(silent_for(idle, "idle"), silent_for(timeout, "timeout"), clock=clock)
     if clock is not None and not is_clock(clock):
@@ -96,7 +97,7 @@ def followed(silence: Silence) -> Silence:
     return Silence(follows=silence.follows or silence.patience is not None, clock=silence.clock)
 
 
-def same_idle(silence: Silence, watermark: Any) -> Silence:
+def same_idle(silence: Silence, watermark: object) -> Silence:
     """Of the same rows on another time: what comes after a silence is counted in that."""
     return Silence(None if watermark == MANUAL else silence.idle, clock=silence.clock)
 
@@ -106,7 +107,7 @@ def span(micros: int) -> str:
     return str(Duration(micros * 1000))
 
 
-def silent_for(given: Any, argument: str) -> int | None:
+def silent_for(given: object, argument: str) -> int | None:
     """A span of the clock in microseconds, as users write it."""
     if given is None:
         return None

@@ -10,7 +10,8 @@ import pyarrow as pa
 from panes.errors import QueryError
 from panes.plan.expressions import Scope
 from panes.plan.hints import did_you_mean
-from panes.plan.query import RESERVED, StreamPlan
+from panes.plan.query import StreamPlan
+from panes.plan.steps import RESERVED
 from panes.slicing.ledger import KEEP_LATE
 from panes.units import TimeDomain, is_number
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -209,7 +208,9 @@ class Statement:
         numbers = given.column("w").to_numpy()
         return Chunk(numbers, tuple(self._taken(tables, e, given, numbers) for e in self.wanted))
 
-    def _taken(self, tables: Tables, wanted: Expression, given: pa.Table | None, numbers: Array | None) -> Any:
+    def _taken(
+        self, tables: Tables, wanted: Expression, given: pa.Table | None, numbers: Array | None
+    ) -> pa.ChunkedArray:
         if not self._is_plain(wanted):
             assert given is not None
             column = given.column(self._computed[wanted.text])

@@ -60,7 +60,7 @@ def bare(tree: exp.Expr) -> exp.Expr:
     return rebuilt(tree, lambda node: bare(node.this) if isinstance(node, exp.Paren) else None)
 
 
-def _like(tree: exp.Expr, args: dict[str, Any]) -> exp.Expr:
+def _like(tree: exp.Expr, args: dict[str, object]) -> exp.Expr:
     node = type(tree)(**args)
     if tree.comments is not None:
         node.comments = list(tree.comments)

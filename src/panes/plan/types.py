@@ -11,7 +11,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -92,7 +91,7 @@ def _sql_type(text: str) -> pa.DataType:
     return SQL_TYPES[name]
 
 
-def arrow_schema(given: Any) -> pa.Schema:
+def arrow_schema(given: object) -> pa.Schema:
     """The schema the user gave: `{"ts": "bigint", "v": "double"}` or an Arrow schema."""
     if isinstance(given, pa.Schema):
         return canonical_schema(given)
@@ -170,7 +169,7 @@ def cast_column(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     return found
 
 
-def _changed(given: pa.ChunkedArray, found: pa.ChunkedArray) -> Any:
+def _changed(given: pa.ChunkedArray, found: pa.ChunkedArray) -> object:
     """A number that Arrow's cast has made infinite or rounded away, where only whole numbers are checked; or None."""
     t, kind = pa.types, found.type
     if given.type.equals(kind):

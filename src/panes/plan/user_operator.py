@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 
@@ -53,7 +52,7 @@ def plan_user(
     )
 
 
-def _model(operator: Any) -> Model:
+def _model(operator: object) -> Model:
     if not isinstance(operator, Operator):
         raise QueryError(f"apply: the operator must be a pn.operators.Operator; got {operator!r}")
     model = getattr(operator, "model", None)
