@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import RLock
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from panes.errors import OperatorClosed
 from panes.state.journal import Journal
@@ -46,7 +46,7 @@ class Calls:
         if finished:
             raise OperatorClosed(f"{call} after finish: the stream has ended; make a new operator")
 
-    def all_or_nothing(self, work: Callable[..., T], *arguments: Any) -> T:
+    def all_or_nothing(self, work: Callable[..., T], *arguments: object) -> T:
         """What `work` gives; if it fails, everything is as before."""
         self.halfway = False
         try:

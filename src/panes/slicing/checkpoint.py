@@ -393,7 +393,7 @@ def _raw_of(op: SliceOperator, groups: KeyGroups) -> pa.Table | None:
     return mine if mine.num_rows else None
 
 
-def _check_same_query(op: SliceOperator, facts: Mapping[str, Any]) -> None:
+def _check_same_query(op: SliceOperator, facts: Mapping[str, object]) -> None:
     theirs, ours = fact(facts, "identity", dict), op.spec.whole_identity
     changed = [n for n in sorted({*theirs, *ours}) if theirs.get(n) != ours.get(n)]
     if changed:

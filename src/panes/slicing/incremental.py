@@ -27,7 +27,7 @@ SETTLED = ("identity", "windows", "lanes", "next_number")
 _OF_USER = ("late", "raw", "due")
 
 
-def changes_of(facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Part:
+def changes_of(facts: Mapping[str, object], tables: Mapping[str, pa.Table]) -> Part:
     """Facts and tables of the keys that have changed, without what goes without saying."""
     kept: dict[str, Any] = {name: each for name, each in facts.items() if name not in SETTLED}
     kept["of"] = _digest(facts)
@@ -55,7 +55,7 @@ def with_changes(before: Part, changes: Part) -> Part:
     return facts, tables
 
 
-def _digest(facts: Mapping[str, Any]) -> str:
+def _digest(facts: Mapping[str, object]) -> str:
     settled = json.dumps([facts[name] for name in SETTLED], sort_keys=True)
     return hashlib.blake2b(settled.encode(), digest_size=16).hexdigest()
 

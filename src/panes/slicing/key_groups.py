@@ -34,7 +34,7 @@ class KeyGroups:
         return cls(range(KEY_GROUPS))
 
     @classmethod
-    def of(cls, groups: Any) -> KeyGroups:
+    def of(cls, groups: object) -> KeyGroups:
         """Those that a user asks for."""
         if not isinstance(groups, range) or groups.step != 1 or not 0 <= groups.start <= groups.stop <= KEY_GROUPS:
             raise QueryError(f"key_groups must be a range within 0..{KEY_GROUPS}, in steps of 1; got {groups!r}")
@@ -43,7 +43,7 @@ class KeyGroups:
         return cls(groups)
 
     @classmethod
-    def read(cls, spans: Any) -> KeyGroups:
+    def read(cls, spans: object) -> KeyGroups:
         """Those of the part of a snapshot, as `spans` writes them."""
         at = -1
         found = cls(())
@@ -121,7 +121,7 @@ class KeyGroups:
             )
 
 
-def key_group(keys: Mapping[str, pa.DataType], values: Sequence[Any], named: Mapping[str, Any]) -> int:
+def key_group(keys: Mapping[str, pa.DataType], values: Sequence[object], named: Mapping[str, object]) -> int:
     """The group of a key, given as values in the order of the key columns, or by their names."""
     if values and named:
         raise QueryError("key_group(): give the key by position or by name, not both")

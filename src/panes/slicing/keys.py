@@ -8,7 +8,6 @@ written, read and moved by key group.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -153,12 +152,13 @@ class SlotMap:
     def max(self) -> int:
         return int(self._ours.max())
 
-    def __getitem__(self, slots: Any) -> Any:
+    def __getitem__(self, slots: object) -> Array:
         wanted = np.asarray(slots)
         at = np.minimum(np.searchsorted(self._theirs, wanted), max(len(self._theirs) - 1, 0))
         if wanted.size and (not len(self._theirs) or (self._theirs[at] != wanted).any()):
             raise SnapshotDamaged("the snapshot has state of a key that it does not name")
-        return self._ours[at] if len(self._ours) else np.empty(0, np.int64)
+        found: Array = self._ours[at] if len(self._ours) else np.empty(0, np.int64)
+        return found
 
 
 def slot_map(old: Array, new: Array, size: int | None = None) -> Array:

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from panes.aggregates.base import BoundAggregate, Column, Inputs, picked
+from panes.state.journal import Watched
 from panes.windows.base import ALWAYS, NEVER, Bound
 
 Array = np.ndarray
@@ -293,7 +294,7 @@ class Lane(ABC):
         return False
 
     @abstractmethod
-    def begin(self) -> list[Any]:
+    def begin(self) -> list[Watched]:
         """A call begins that may fail: objects whose attributes it may replace."""
 
     @abstractmethod

@@ -135,7 +135,7 @@ class SliceOperator:
             self._settle()
             return self._ledger.take()
 
-    def push(self, batch: Any) -> Result:
+    def push(self, batch: object) -> Result:
         """Take rows (Arrow, pandas, Polars, a dict or a list of dicts); returns the results now due."""
         with self._calls.turn:
             if self._finished or self._calls.blocked:
@@ -152,7 +152,7 @@ class SliceOperator:
                 self._buffer.take_back(held)
                 raise
 
-    def _push(self, batch: Any) -> list[Results]:
+    def _push(self, batch: object) -> list[Results]:
         parts = self._flush()
         table = self.spec.read(batch)
         return parts + self._ingest(table) if table.num_rows else parts
@@ -214,7 +214,7 @@ class SliceOperator:
         self._finished = True
         return parts
 
-    def _all_or_nothing(self, work: Callable[..., list[Results]], *arguments: Any) -> Result:
+    def _all_or_nothing(self, work: Callable[..., list[Results]], *arguments: object) -> Result:
         """The results of a call; if it fails, everything is as before."""
         result = self._calls.all_or_nothing(self._given, work, arguments)
         if self._keys is not None:  # only now: what lanes give names keys by their slots
@@ -400,7 +400,7 @@ class SliceOperator:
             self._settle()
             self._calls.all_or_nothing(self._change_windows, self._query.remove, label)
 
-    def _change_windows(self, change: Callable[..., None], *arguments: Any) -> None:
+    def _change_windows(self, change: Callable[..., None], *arguments: object) -> None:
         self._begin()
         self._journal.keep_attributes(self._query)
         change(*arguments, self._seq)
@@ -432,7 +432,7 @@ class SliceOperator:
         restore(self, [blobs] if isinstance(blobs, bytes) else list(blobs), trusted=trusted)
         return self
 
-    def key_group(self, *key: Any, **named: Any) -> int:
+    def key_group(self, *key: object, **named: object) -> int:
         """The key group, 0..127, of a key: its values in the order of the key columns, or by their names."""
         return key_group({k: self.spec.schema.field(k).type for k in self.spec.keys}, key, named)
 

@@ -60,7 +60,7 @@ class Result:
     def _repr_html_(self) -> str:
         return html_table(self.table)
 
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+    def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
         return self.table.__arrow_c_stream__(requested_schema)
 
     def __arrow_c_schema__(self) -> Any:

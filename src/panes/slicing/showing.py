@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import Any
 
 import pyarrow as pa
 
@@ -86,7 +85,7 @@ def _texts(column: pa.ChunkedArray) -> list[str]:
     return [_text(value) for value in column.to_pylist()]
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if value is None:
         return "null"
     if isinstance(value, float):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -48,7 +47,7 @@ class WindowSet:
     def __bool__(self) -> bool:
         return self._family is not None or bool(self._others)
 
-    def edges(self, lo: Any, hi: Any) -> Array:
+    def edges(self, lo: float, hi: float) -> Array:
         """All starts and ends e with lo < e <= hi, sorted and unique."""
         parts = [window.edges(lo, hi) for _, window in self._others]
         if self._family is not None:
@@ -57,7 +56,7 @@ class WindowSet:
             return parts[0]
         return np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
 
-    def ending(self, lo: Any, hi: Any) -> tuple[Array, Array, Array]:
+    def ending(self, lo: float, hi: float) -> tuple[Array, Array, Array]:
         """(query numbers, starts, ends) of windows with lo < end <= hi, by end."""
         numbers, starts, ends = [], [], []
         if self._family is not None:
@@ -76,17 +75,17 @@ class WindowSet:
         order = np.lexsort((start, number, end))
         return number[order], start[order], end[order]
 
-    def next_end(self, progress: Any) -> Any:
+    def next_end(self, progress: float) -> float:
         """No window ends between `progress` and this."""
         if self._others or self._family is None:
             return progress + 1
         return self._family.next_end(progress)
 
-    def periodic_starts_holding(self, value: Any, *, most: int) -> Array | None:
+    def periodic_starts_holding(self, value: float, *, most: int) -> Array | None:
         """Starts of periodic windows that hold `value`, sorted; None if there may be more than `most`."""
         return None if self._family is None else self._family.starts_holding(value, most)
 
-    def horizon(self, progress: Any) -> Any:
+    def horizon(self, progress: float) -> float:
         """Values before this are needed by no window that ends after `progress`."""
         found = [window.horizon(progress) for _, window in self._others]
         if self._family is not None:
@@ -98,7 +97,7 @@ class WindowSet:
         """Whether all windows are periodic."""
         return not self._others
 
-    def start_between(self, before: Array, after: Array, progress: Any) -> Array:
+    def start_between(self, before: Array, after: Array, progress: float) -> Array:
         """Whether a window that ends after `progress` starts in each (before, after]; for periodic windows."""
         found = np.zeros(len(after), bool)
         for window in self._periodic:
@@ -134,7 +133,7 @@ class WindowSet:
         hit = inside | long
         return slots[hit], edge[hit]
 
-    def ending_among(self, values: Array, lo: Any, hi: Any) -> tuple[Array, Array, Array]:
+    def ending_among(self, values: Array, lo: float, hi: float) -> tuple[Array, Array, Array]:
         """Windows with lo < end <= hi that can hold one of the sorted `values`."""
         empty = np.empty(0, np.int64)
         firsts, lasts = self.clusters(values)
@@ -182,7 +181,7 @@ def check_empty(count: float, low: int, upto: int) -> None:
         )
 
 
-def check_unchanged(count: float, low: Any, upto: Any) -> None:
+def check_unchanged(count: float, low: object, upto: object) -> None:
     """DataError if about `count` windows of ticks between `low` and `upto` are too many."""
     if count > MOST_EMPTY:
         raise DataError(

@@ -7,13 +7,13 @@ stays, also for ragged fields. A `CellBank` is what sessions keep: numbers are g
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from panes.aggregates.base import BoundAggregate, Cells, Ragged
 from panes.slicing.partials.store import segments
-from panes.state.journal import Journal, Replaced
+from panes.state.journal import Journal, Replaced, Watched
 
 Array = np.ndarray
 
@@ -31,7 +31,7 @@ class Buffer:
         #: which places were filled when the call began, if they were in this array
         self._held_before: tuple[int, int] | None = None
 
-    def begin(self) -> list[Any]:
+    def begin(self) -> list[Watched]:
         """A call begins: what is held now can be had back."""
         self._held_before = self._head, self._tail
         return [self]
@@ -91,7 +91,7 @@ class RaggedBuffer:
         self._values = Buffer(dtype, journal)
         self._view: Ragged | None = None
 
-    def begin(self) -> list[Any]:
+    def begin(self) -> list[Watched]:
         """A call begins: what is held now can be had back."""
         return [self, *self._lengths.begin(), *self._values.begin()]
 
@@ -136,7 +136,7 @@ class CellTable:
             for f in empty.fields
         ]
 
-    def begin(self) -> list[Any]:
+    def begin(self) -> list[Watched]:
         """A call begins: what is held now can be had back."""
         return [each for buffer in self._fields for each in buffer.begin()]
 
@@ -177,7 +177,7 @@ class CellBank(Protocol):
 
     def drop(self, ids: Array) -> None: ...
 
-    def begin(self) -> list[Any]:
+    def begin(self) -> list[Watched]:
         """A call begins: objects whose attributes it may replace."""
 
     @property
@@ -198,7 +198,7 @@ class FixedBank:
         self._journal = journal
         self._cells = agg.empty(16)
 
-    def begin(self) -> list[Any]:
+    def begin(self) -> list[Watched]:
         return [self]
 
     @property
@@ -241,7 +241,7 @@ class RaggedBank:
         self._runs: list[tuple[Array, Cells]] = []
         self._waiting = 0
 
-    def begin(self) -> list[Any]:
+    def begin(self) -> list[Watched]:
         self._journal.keep_length(self._runs)
         return [self]
 

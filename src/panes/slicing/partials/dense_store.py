@@ -8,7 +8,6 @@ several queries over the same slices are answered once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +17,7 @@ from panes.slicing.arrays import spread
 from panes.slicing.partials.ring import Ring
 from panes.slicing.partials.row_fold import Picks, Plan, picked, picks, plan, presence
 from panes.slicing.partials.store import CELL_PLACE, CellList, Store, WindowAnswers, fold_equal
-from panes.state.journal import Journal, Replaced
+from panes.state.journal import Journal, Replaced, Watched
 
 Array = np.ndarray
 
@@ -50,7 +49,7 @@ class DenseStore(Store):
         self._ring = Ring(aggs, columns=1, tree=store == "eager", journal=journal or Journal())
         self._folded = 0
 
-    def begin(self) -> list[Any]:
+    def begin(self) -> list[Watched]:
         self._ring.begin()
         return [self, self._ring]
 

@@ -24,7 +24,7 @@ from panes.slicing.partials.sessions_behind import SessionsBehind
 from panes.slicing.partials.slice_partials import SlicePartials
 from panes.slicing.partials.slices_behind import SlicesBehind
 from panes.slicing.partials.store import CellList, fold_equal
-from panes.state.journal import Journal, Replaced
+from panes.state.journal import Journal, Replaced, Watched
 from panes.windows.base import ALWAYS, ContextFree
 
 Array = np.ndarray
@@ -71,7 +71,7 @@ class PartialLane(Lane):
         self.early = EarlyGiven(corrected=lateness is not None, journal=self._journal) if early else None
         self._lifter = AtomLifter()
 
-    def begin(self) -> list[Any]:
+    def begin(self) -> list[Watched]:
         found: list[Any] = [self] if self.lateness is None else [self, self.revisions]
         found += self.slices.begin()
         if self.early is not None:

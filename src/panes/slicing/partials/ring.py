@@ -221,7 +221,7 @@ class Ring:
         self.combines += len(where)
         self.combine(where, present, cells)
 
-    def combine(self, where: Array, present: Any, cells: Sequence[Cells]) -> None:
+    def combine(self, where: Array, present: object, cells: Sequence[Cells]) -> None:
         """Combine cells into those at these flat places."""
         journal, flags = self._journal, self.present.reshape(-1)
         before = flags[where]

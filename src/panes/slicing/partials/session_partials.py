@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +14,7 @@ from panes.slicing.partials.lane_results import corrections, join, no_results
 from panes.slicing.partials.lifting import Atoms
 from panes.slicing.partials.revisions import Revisions
 from panes.slicing.partials.session_store import GIVEN, OPEN, Pieces, SessionStore
-from panes.state.journal import Journal, Replaced
+from panes.state.journal import Journal, Replaced, Watched
 from panes.windows.base import ALWAYS, NEVER, Sessions
 
 Array = np.ndarray
@@ -49,7 +48,7 @@ class SessionPartials:
     def __bool__(self) -> bool:
         return bool(self.running)
 
-    def begin(self) -> list[Any]:
+    def begin(self) -> list[Watched]:
         """A call begins: objects whose attributes it may replace."""
         return [self, *(each for session in self.running for each in session.store.begin())]
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from panes.slicing.partials.cells import cell_bank
 from panes.slicing.partials.lifting import running_max
 from panes.slicing.partials.store import order_by, segments
 from panes.state.bank import Bank, BankColumn
-from panes.state.journal import Journal, Replaced
+from panes.state.journal import Journal, Replaced, Watched
 from panes.windows.base import ALWAYS, NEVER
 
 Array = np.ndarray
@@ -87,7 +86,7 @@ class SessionStore:
         self.state = of_session["state"]
         self._head, self._floor = of_key["head"], of_key["floor"]
 
-    def begin(self) -> list[Any]:
+    def begin(self) -> list[Watched]:
         """A call begins: objects whose attributes it may replace."""
         return [self, self._sessions, self._keys, *(each for bank in self._banks for each in bank.begin())]
 
@@ -98,7 +97,7 @@ class SessionStore:
         self._journal.keep(self.state, ids)
         self.state[ids] = state
 
-    def _set(self, column: Array, where: Array, values: Any, old: Array | None = None) -> None:
+    def _set(self, column: Array, where: Array, values: object, old: Array | None = None) -> None:
         if old is None:
             self._journal.keep(column, where)
         else:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +23,7 @@ from panes.slicing.partials.sparse_store import SparseStore
 from panes.slicing.partials.store import SMALL, CellList, Store, WindowAnswers, fold_equal, mostly_empty
 from panes.slicing.partials.time_windows import Spans, TimeWindows
 from panes.slicing.window_set import WindowSet
-from panes.state.journal import Journal, Replaced
+from panes.state.journal import Journal, Replaced, Watched
 from panes.windows.base import ALWAYS, NEVER, TIME
 
 Array = np.ndarray
@@ -108,7 +107,7 @@ class SlicePartials:
             return DenseStore(bound, keyed=self.keyed, store=self.store_kind, journal=journal)
         return SparseStore(bound, keyed=self.keyed, journal=journal)
 
-    def begin(self) -> list[Any]:
+    def begin(self) -> list[Watched]:
         """A call begins: objects whose attributes it may replace."""
         if self.empty is not None:
             self._journal.keep_container(self.empty.first_end)

@@ -7,7 +7,6 @@ of the list that they overlap is sorted again. Windows fold (or select from) all
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +15,7 @@ from panes.aggregates.base import BoundAggregate, Cells
 from panes.slicing.arrays import spread
 from panes.slicing.partials.cells import Buffer, CellTable
 from panes.slicing.partials.store import CellList, Store, WindowAnswers, fold_equal, segments, stable_order_of_pairs
-from panes.state.journal import Journal, Replaced
+from panes.state.journal import Journal, Replaced, Watched
 
 Array = np.ndarray
 
@@ -46,7 +45,7 @@ class SparseStore(Store):
         self._runs: list[CellList] = []
         self._waiting = 0
 
-    def begin(self) -> list[Any]:
+    def begin(self) -> list[Watched]:
         self._journal.keep_length(self._runs)
         return [self, *self._at.begin(), *self._slots.begin(), *(b for cells in self._cells for b in cells.begin())]
 

@@ -10,13 +10,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from panes.aggregates.base import BoundAggregate, Cells
 from panes.aggregates.segments import sort_by_group
+from panes.state.journal import Watched
 
 Array = np.ndarray
 
@@ -80,7 +81,7 @@ class Store(ABC):
         """How many partials were put together so far."""
 
     @abstractmethod
-    def begin(self) -> list[Any]:
+    def begin(self) -> list[Watched]:
         """A call begins: objects whose attributes it may replace."""
 
     @abstractmethod

@@ -296,11 +296,8 @@ def infinity(like: Array) -> Array:
     return np.full(len(like), np.inf if like.dtype == np.float64 else NEVER)
 
 
-def _plus(value: Any, reach: float) -> Any:
-    """value + reach that stays inside int64."""
-    if isinstance(value, np.ndarray):
-        if value.dtype == np.float64:
-            return value + reach
-        room = NEVER - int(reach)
-        return np.where(value > room, NEVER, value + int(reach))
-    return min(int(value) + int(reach), NEVER)
+def _plus(values: Array, reach: float) -> Array:
+    """values + reach that stay inside int64."""
+    if values.dtype == np.float64:
+        return values + reach
+    return np.where(values > NEVER - int(reach), NEVER, values + int(reach))

@@ -10,7 +10,7 @@ import numpy as np
 
 from panes.slicing.window_set import WindowSet
 from panes.state.bank import Bank, BankColumn
-from panes.state.journal import Journal, Replaced
+from panes.state.journal import Journal, Replaced, Watched
 from panes.windows.base import ALWAYS, NEVER, Discretizer, FreeForm, KeyRuns, Running
 
 Array = np.ndarray
@@ -70,7 +70,7 @@ class KeyState:
         #: the user's state, and the first row held
         self.free_forms = {n: (columns[f"free.{n}.state"], columns[f"free.{n}.head"]) for n in self._forms}
 
-    def begin(self) -> list[Any]:
+    def begin(self) -> list[Watched]:
         """A call begins: objects whose attributes it may replace."""
         if self.given_from:
             self.journal.keep_container(self.given_from)
@@ -220,7 +220,7 @@ def horizons(windows: WindowSet, progress: Array) -> Array:
     return np.array([windows.horizon(p) for p in distinct.tolist()], progress.dtype)[back]
 
 
-def _pad(column: Array, more: int, fill: Any) -> Array:
+def _pad(column: Array, more: int, fill: object) -> Array:
     tail = np.empty(more, column.dtype)
     tail[:] = fill
     return np.concatenate((column, tail))

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +30,7 @@ from panes.slicing.rows.reorder import stable_order
 from panes.slicing.rows.slice_table import SliceIndex, SliceTable, go_on, sliced
 from panes.slicing.window_set import WindowSet
 from panes.state.bank import BankColumn
-from panes.state.journal import Journal, Replaced
+from panes.state.journal import Journal, Replaced, Watched
 from panes.windows.base import (
     ALWAYS,
     NEVER,
@@ -120,7 +119,7 @@ class OrderedSlicer:
         self.rest = self.no_slices()
         self.set_queries(queries)
 
-    def begin(self) -> list[Any]:
+    def begin(self) -> list[Watched]:
         """A call begins: objects whose attributes it may replace."""
         if self.planned:
             self.keys.journal.keep_container(self.costs)
@@ -452,7 +451,7 @@ class OrderedSlicer:
             return ALWAYS
         found = [watermark + 1] if self.look_backs.timed else []
         if TIME in self.sets:
-            found.append(self.sets[TIME].next_end(watermark))
+            found.append(int(self.sets[TIME].next_end(watermark)))
         found += self.driven.next_deadlines(watermark, self.keys)
         return min(found, default=NEVER)
 

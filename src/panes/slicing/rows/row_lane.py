@@ -24,7 +24,7 @@ from panes.slicing.rows.due import Due, FoundWindows
 from panes.slicing.rows.measures import BACK, NULL, OUT_OF_RANGE, REASONS, broken
 from panes.slicing.rows.ordered import OrderedSlicer
 from panes.slicing.rows.reorder import ReorderBuffer, in_time_order
-from panes.state.journal import Journal, Replaced
+from panes.state.journal import Journal, Replaced, Watched
 from panes.windows.base import ALWAYS, NEVER, Sessions
 
 Array = np.ndarray
@@ -70,7 +70,7 @@ class RowLane(Lane):
         #: rows that broke the rule of a measure, with the reason; the operator collects them
         self.rejected: list[tuple[Array, str]] = []
 
-    def begin(self) -> list[Any]:
+    def begin(self) -> list[Watched]:
         for entries in (self.log, self.rejected, self.buffer.runs):
             self._journal.keep_container(entries)
         return [self, self.buffer, *(each for slicer in self.slicers() for each in slicer.begin())]
