@@ -1,4 +1,4 @@
-"""How often a signature says `Any`, room by room: only at the border to users' data, to JSON and to untyped libraries."""
+"""How often a signature says `Any`, room by room: only at the border to data of users, JSON and untyped libraries."""
 
 from __future__ import annotations
 
