@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-HEAVY = ("numba", "duckdb", "sqlglot", "pandas", "polars", "matplotlib", "plotly", "rich", "typer", "pyspark")
+HEAVY = ("numba", "duckdb", "sqlglot", "pandas", "polars", "matplotlib", "rich", "typer", "pyspark")
 
 
 def loaded_after(code: str) -> set[str]:

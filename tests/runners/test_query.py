@@ -225,7 +225,7 @@ def test_a_query_draws_itself_as_png_and_html(tmp_path: Path) -> None:
     for name in ("x.png", "x.html"):
         query.plot(tmp_path / name)
         assert (tmp_path / name).stat().st_size > 10_000
-    assert query.plot().layout.title.text.startswith("<b>n = count(*), v = max(v) over 3 windows")
+    assert query.plot().texts[0].get_text().startswith("n = count(*), v = max(v) over 3 windows")
     with pytest.raises(QueryError, match="must end in"):
         query.plot("x.gif")
 

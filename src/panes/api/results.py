@@ -146,9 +146,9 @@ class QueryResults(Collectable):
     def plot(self, path: str | os.PathLike[str] | None = None, *, results: pa.Table | None = None) -> Any:
         """Results over time, rows behind them where they are few, and late rows; runs the query if it has not run.
 
-        `path` ending in .png gives an image, in .html an interactive page. Without a path the plotly figure
-        is returned, which notebooks show. `results`: draw these, which a run elsewhere has given, on Spark
-        for instance.
+        `path` ending in .png gives an image, in .html a page whose marks say what they are when the pointer is on
+        them. Without a path the matplotlib figure is returned, which notebooks show. `results`: draw these, which a
+        run elsewhere has given, on Spark for instance.
 
         Drawn are the results that `where` (or HAVING) leaves. What follows a `select` is not drawn, since its columns
         need not be those of windows: the picture shows the results as they were before it, and says so.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from itertools import takewhile
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -16,15 +16,17 @@ from panes.plan.query import QueryPlan
 from panes.plan.steps import Having, SelectStep, Step
 from panes.runners.local.trace import Trace
 
+if TYPE_CHECKING:
+    from panes.runners.local.plot_figure import RunFigure
+
 
 def check_plot(path: str | os.PathLike[str] | None) -> str:
     """The kind of picture that `path` asks for; refuses early, before anything is run."""
     suffix = ".html" if path is None else os.path.splitext(os.fspath(path))[1].lower()
     if suffix not in (".png", ".html", ".htm"):
         raise QueryError(f"plot: path must end in .png or .html; got {os.fspath(path or '')!r}")
-    library = "matplotlib" if suffix == ".png" else "plotly"
-    if find_spec(library) is None:
-        raise QueryError(f"plot() needs {library}: pip install 'panes[plot]'")
+    if find_spec("matplotlib") is None:
+        raise QueryError("plot() needs matplotlib: pip install 'panes[plot]'")
     return "png" if suffix == ".png" else "html"
 
 
@@ -49,21 +51,15 @@ def plot(
     path: str | os.PathLike[str] | None,
     *,
     said: Sequence[str] = (),
-) -> Any:
-    """Draw a run; writes to `path`, or returns a plotly figure if there is none. `said`: more facts of it."""
+) -> RunFigure | None:
+    """Draw a run; writes to `path`, or returns a matplotlib figure if there is none. `said`: more facts of it."""
     kind = check_plot(path)
     from panes.runners.local.plot_data import picture
+    from panes.runners.local.plot_figure import figure, write
 
     drawn = picture(plan, results, trace, late)
     drawn = replace(drawn, facts=(*drawn.facts, *said))
-    if kind == "png" and path is not None:
-        from panes.runners.local.plot_png import write_png
-
-        write_png(drawn, path)
-        return None
-    from panes.runners.local.plot_html import figure, write_html
-
     if path is None:
         return figure(drawn)
-    write_html(drawn, path)
+    write(drawn, path, kind)
     return None

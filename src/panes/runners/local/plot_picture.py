@@ -1,4 +1,4 @@
-"""A picture of a run as plain arrays, and what both ways to draw it share: colours, words, which panel stands where."""
+"""A picture of a run as plain arrays, and how it looks: colours, words, which panel stands where."""
 
 from __future__ import annotations
 

@@ -1,11 +1,20 @@
-"""The picture of a run as an image, through matplotlib."""
+"""The picture of a run, through matplotlib: an image, or a page whose marks say what they are. One file, no network."""
 
 from __future__ import annotations
 
+import html
+import io
 import os
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from panes.runners.local.plot_picture import (
     BLUE,
@@ -19,9 +28,11 @@ from panes.runners.local.plot_picture import (
     RED,
     RESULTS,
     ROWS,
+    Array,
     Cell,
     Panel,
     Picture,
+    Points,
     cells,
     count,
     fact_lines,
@@ -37,16 +48,73 @@ DELAYS = 1.25
 LEFT, RIGHT, GAP = 0.75, 0.3, 0.65
 
 
-def write_png(picture: Picture, path: str | os.PathLike[str]) -> None:
-    """Draw the picture into a PNG file."""
-    figure(picture).savefig(os.fspath(path), format="png")
+#: Around a mark the pointer need not be more exact than this.
+NEAR = 4.0  # points
+_PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>{title}</title>
+<style>body {{ margin: 0 }} svg {{ display: block; margin: auto; max-width: 100%; height: auto }}</style>
+{svg}</html>
+"""
 
 
-def figure(picture: Picture) -> Any:
+class Spots(NamedTuple):
+    """Marks of one kind in a panel: the rectangles that they cover, and what each of them says."""
+
+    axes: Axes
+    left: Array
+    right: Array
+    low: Array
+    high: Array
+    said: list[str]
+
+
+class RunFigure(Figure):
+    """A figure with what its marks say; notebooks show it as SVG."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        FigureCanvasAgg(self)
+        self.spots: list[Spots] = []
+
+    def svg(self) -> str:
+        """The figure as SVG: browsers show what a mark says when the pointer is on it."""
+        out = io.StringIO()
+        with rc_context({"svg.fonttype": "none", "svg.hashsalt": "panes"}):
+            self.savefig(out, format="svg", metadata={"Date": None})
+        text = out.getvalue()
+        titles = "\n".join(line for spots in self.spots for line in self._titles(spots))
+        return f'{text[text.index("<svg") : text.rindex("</svg>")]}<g fill="transparent">\n{titles}\n</g>\n</svg>\n'
+
+    def _titles(self, spots: Spots) -> list[str]:
+        """A rectangle for each mark, in points from the upper left corner."""
+        corners = [(spots.left, spots.high), (spots.right, spots.low)]
+        to_points = [
+            spots.axes.transData.transform(np.column_stack((spots.axes.convert_xunits(x), y))) * 72 / self.dpi
+            for x, y in corners
+        ]
+        first, last = (np.column_stack((at[:, 0], self.get_figheight() * 72 - at[:, 1])) for at in to_points)
+        room = np.maximum(NEAR - (last - first) / 2, 0)
+        return [
+            f'<rect x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}"><title>{html.escape(said)}</title></rect>'
+            for (x, y), (w, h), said in zip(first - room, last - first + 2 * room, spots.said, strict=True)
+        ]
+
+    def _repr_html_(self) -> str:
+        return self.svg()
+
+
+def write(picture: Picture, path: str | os.PathLike[str], kind: str) -> None:
+    """Draw the picture into a file: kind "png" or "html"."""
+    drawn = figure(picture)
+    if kind == "png":
+        drawn.savefig(os.fspath(path), format="png")
+        return
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(_PAGE.format(title=html.escape(picture.title), svg=drawn.svg()))
+
+
+def figure(picture: Picture) -> RunFigure:
     """The picture as a matplotlib figure."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     placed = cells(picture)
     rows = 1 + max(cell.row for cell in placed)
     heights = [0.0] * rows
@@ -59,8 +127,7 @@ def figure(picture: Picture) -> Any:
     titles, facts = title_lines(picture), fact_lines(picture)
     head = 0.24 + 0.27 * len(titles) + 0.2 * len(facts) + 0.3
     height = head + sum(heights) + rows * above + sum(below) + 0.08
-    drawn = Figure(figsize=(WIDTH, height), dpi=120, facecolor="white")
-    FigureCanvasAgg(drawn)
+    drawn = RunFigure(figsize=(WIDTH, height), dpi=120, facecolor="white")
     _head(drawn, picture, titles, facts, height)
     top = head
     tops = []
@@ -74,14 +141,14 @@ def figure(picture: Picture) -> Any:
         bottom = height - tops[cell.row] - heights[cell.row]
         axes = drawn.add_axes((left / WIDTH, bottom / height, width / WIDTH, heights[cell.row] / height))
         if cell.panel is None:
-            _delays(axes, picture)
+            _delays(drawn, axes, picture)
         else:
-            _panel(axes, picture, cell.panel)
+            _panel(drawn, axes, picture, cell.panel)
         _time(axes, picture, cell, width)
     return drawn
 
 
-def _head(drawn: Any, picture: Picture, titles: list[str], facts: list[str], height: float) -> None:
+def _head(drawn: Figure, picture: Picture, titles: list[str], facts: list[str], height: float) -> None:
     at = 0.36
     for line in titles:
         drawn.text(LEFT / WIDTH, 1 - at / height, line, fontsize=14, fontweight="bold", color=DARK)
@@ -103,9 +170,7 @@ def _head(drawn: Any, picture: Picture, titles: list[str], facts: list[str], hei
     )
 
 
-def _legend(mark: str) -> Any:
-    from matplotlib.lines import Line2D
-
+def _legend(mark: str) -> Line2D:
     style: dict[str, Any] = {
         RESULTS: {"color": BLUE, "linewidth": 2},
         ROWS: {"color": GREY, "linestyle": "", "marker": ".", "markersize": 6},
@@ -115,7 +180,7 @@ def _legend(mark: str) -> Any:
     return Line2D([], [], label=mark, **style)
 
 
-def _panel(axes: Any, picture: Picture, panel: Panel) -> None:
+def _panel(drawn: RunFigure, axes: Axes, picture: Picture, panel: Panel) -> None:
     _frame(axes)
     low, high = panel.y
     rows, late = panel.rows, panel.late
@@ -124,6 +189,8 @@ def _panel(axes: Any, picture: Picture, panel: Panel) -> None:
         style = {"markersize": 5 if len(rows.at) < 200 else 3, "color": GREY, "alpha": 0.8, "clip_on": False}
         axes.plot(picture.moments(rows.at, panel.on), rows.values, ".", zorder=2, **style)
     start, end = picture.moments(panel.start, panel.on), picture.moments(panel.end, panel.on)
+    both = _results(axes, panel, start, end), _points(axes, picture, rows, panel.on)
+    drawn.spots += both if panel.spans else both[::-1]  # what is small lies above what is large
     if not panel.measured:
         axes.barh(panel.values, end - start, left=start, height=0.8, color=FILL, edgecolor=BLUE, linewidth=0.8)
         axes.set_yticks([])
@@ -148,24 +215,18 @@ def _panel(axes: Any, picture: Picture, panel: Panel) -> None:
         size, alpha = (5.5, 1.0) if len(late.at) <= 60 else (3.5, 0.6)
         style = {"markersize": size, "alpha": alpha, "color": RED, "clip_on": False}
         axes.plot(picture.moments(late.at), late.values, "v", zorder=6, **style)
+        drawn.spots.append(_points(axes, picture, late))
     axes.set_ylim(low, high)
     if panel.measured:
         axes.locator_params(axis="y", nbins=5 if panel_height(picture) > 2 else 3)
-    name, what = heading(panel, picture)
-    said = axes.annotate(
-        name, (0, 1), xytext=(0, 5), xycoords="axes fraction", textcoords="offset points", fontsize=10,
-        fontweight="bold", color=DARK, va="bottom",
-    )  # fmt: skip
-    axes.annotate(
-        what, (1, 0), xytext=(7, 0), xycoords=said, textcoords="offset points", fontsize=9, color=FAINT, va="bottom",
-    )  # fmt: skip
+    _heading(axes, *heading(panel, picture))
     axes.annotate(
         count(panel), (1, 1), xytext=(0, 5), xycoords="axes fraction", textcoords="offset points", fontsize=8.5,
         color=FAINT, ha="right", va="bottom",
     )  # fmt: skip
 
 
-def _delays(axes: Any, picture: Picture) -> None:
+def _delays(drawn: RunFigure, axes: Axes, picture: Picture) -> None:
     """How far rows came behind the newest one, the watermark, and the rows that were late."""
     delays = picture.delays
     assert delays is not None
@@ -174,6 +235,7 @@ def _delays(axes: Any, picture: Picture) -> None:
     axes.plot(
         picture.moments(delays.rows.at), delays.rows.values / divisor, ".", markersize=2.5, color=GREY, alpha=0.7,
     )  # fmt: skip
+    drawn.spots += [_points(axes, picture, Points(p.at, p.values / divisor)) for p in (delays.rows, delays.late)]
     if len(delays.watermark.at):
         axes.plot(
             picture.moments(delays.watermark.at), delays.watermark.values / divisor, color=DARK, linewidth=1.1,
@@ -184,17 +246,38 @@ def _delays(axes: Any, picture: Picture) -> None:
         )  # fmt: skip
     axes.set_ylim(0, max(axes.get_ylim()[1], 1e-9))
     axes.locator_params(axis="y", nbins=3)
+    _heading(axes, "delay", f"of rows behind the newest one, {unit}; the line is the watermark")
+
+
+def _heading(axes: Axes, name: str, what: str) -> None:
     said = axes.annotate(
-        "delay", (0, 1), xytext=(0, 5), xycoords="axes fraction", textcoords="offset points", fontsize=10,
+        name, (0, 1), xytext=(0, 5), xycoords="axes fraction", textcoords="offset points", fontsize=10,
         fontweight="bold", color=DARK, va="bottom",
     )  # fmt: skip
     axes.annotate(
-        f"of rows behind the newest one, {unit}; the line is the watermark", (1, 0), xytext=(7, 0), xycoords=said,
-        textcoords="offset points", fontsize=9, color=FAINT, va="bottom",
+        what, (1, 0), xytext=(7, 0), xycoords=said, textcoords="offset points", fontsize=9, color=FAINT, va="bottom",
     )  # fmt: skip
 
 
-def _frame(axes: Any) -> None:
+def _results(axes: Axes, panel: Panel, start: Array, end: Array) -> Spots:
+    """Windows from start to end, or where they end; down to the ground where they are filled."""
+    said = [
+        f"{panel.label} [{a}, {b})" + (f"\n{panel.output} {v:,.10g}" if panel.measured else "")
+        for a, b, v in zip(start, end, panel.values.tolist(), strict=True)
+    ]
+    if not panel.measured:
+        return Spots(axes, start, end, panel.values - 0.4, panel.values + 0.4, said)
+    ground = np.minimum(panel.values, 0) if panel.spans and panel.y[0] == 0 else panel.values
+    return Spots(axes, start if panel.spans else end, end, ground, np.maximum(panel.values, ground), said)
+
+
+def _points(axes: Axes, picture: Picture, points: Points, on: str = ON_TIME) -> Spots:
+    at = picture.moments(points.at, on)
+    said = [f"{x}\n{y:,.10g}" for x, y in zip(at, points.values.tolist(), strict=True)]
+    return Spots(axes, at, at, points.values, points.values, said)
+
+
+def _frame(axes: Axes) -> None:
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     axes.spines["bottom"].set_color(GREY)
@@ -209,15 +292,11 @@ def _dated(picture: Picture, on: str) -> bool:
     return on == ON_TIME and not picture.domain.integer
 
 
-def _time(axes: Any, picture: Picture, cell: Cell, width: float) -> None:
+def _time(axes: Axes, picture: Picture, cell: Cell, width: float) -> None:
     """Every panel of a kind shows the same stretch; the last one in a column has the numbers."""
-    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
-
     low, high = picture.ranges[cell.on]
     axes.set_xlim(*picture.moments(np.array([low, high]), cell.on))
     if _dated(picture, cell.on):
-        from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-
         locator = AutoDateLocator(minticks=3, maxticks=int(width) + 1)
         axes.xaxis.set_major_locator(locator)
         axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
