@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from panes.windows import Discretizer, KeyRuns
-from panes.windows.base import Closed
+from panes.windows.base import Closed, Discretizer, KeyRuns
 
 #: (slot, start_pos, stop_pos, start, end)
 Entry = tuple[int, int, int, int, int]

@@ -9,7 +9,8 @@ import pytest
 
 from panes.errors import QueryError
 from panes.units import TimeDomain, rows
-from panes.windows import ALWAYS, NEVER, ROWS, ContextFree, cumulate, fixed, fixed_band, landmark
+from panes.windows import cumulate, fixed, fixed_band, landmark
+from panes.windows.base import ALWAYS, NEVER, ROWS, ContextFree
 
 MS = TimeDomain("ms", integer=True)
 FAR = 400

@@ -11,7 +11,8 @@ import pytest
 
 from panes.errors import QueryError
 from panes.units import TimeDomain
-from panes.windows import NEVER, sliding, tumbling
+from panes.windows import sliding, tumbling
+from panes.windows.base import NEVER
 
 S = TimeDomain("s")
 QUARTER = 900

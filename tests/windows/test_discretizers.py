@@ -10,7 +10,8 @@ import pytest
 
 from panes.errors import QueryError
 from panes.units import TimeDomain, rows
-from panes.windows import NEVER, ContextClass, delta, punctuated, session, threshold
+from panes.windows import delta, punctuated, session, threshold
+from panes.windows.base import NEVER, ContextClass
 from tests.windows.harness import Entry, Feeder, Stream, run
 
 MS = TimeDomain("ms", integer=True)

@@ -10,20 +10,10 @@ import pytest
 
 from panes.errors import DataError, QueryError
 from panes.units import TimeDomain, rows
-from panes.windows import (
-    ALWAYS,
-    NEVER,
-    ROWS,
-    TIME,
-    LookBack,
-    Measure,
-    Periodic,
-    PeriodicFamily,
-    on_change,
-    once_per_instant,
-    sliding,
-    tumbling,
-)
+from panes.windows import on_change, once_per_instant, sliding, tumbling
+from panes.windows.base import ALWAYS, NEVER, ROWS, TIME, LookBack, Measure
+from panes.windows.grid import PeriodicFamily
+from panes.windows.periodic import Periodic
 
 MS = TimeDomain("ms", integer=True)
 COLUMN = Measure("column", "km")

@@ -14,16 +14,8 @@ import pytest
 
 from panes.errors import QueryError
 from panes.units import TimeDomain
-from panes.windows import (
-    NEVER,
-    ROWS,
-    ContextFreeWindow,
-    DeterministicWindow,
-    FreeFormWindow,
-    WindowEvents,
-    session,
-    sliding,
-)
+from panes.windows import ContextFreeWindow, DeterministicWindow, FreeFormWindow, WindowEvents, session, sliding
+from panes.windows.base import NEVER, ROWS
 from tests.windows.harness import Feeder, Stream, run
 
 MS = TimeDomain("ms", integer=True)

@@ -3,73 +3,15 @@
 from __future__ import annotations
 
 from panes.windows.anchored import cumulate, fixed, fixed_band, landmark
-from panes.windows.base import (
-    ALWAYS,
-    NEVER,
-    ROWS,
-    SINCE,
-    TIME,
-    Bound,
-    Closed,
-    ContextClass,
-    ContextFree,
-    Discretizer,
-    FreeForm,
-    KeyBorders,
-    KeyRuns,
-    LookBack,
-    MachineWindow,
-    Measure,
-    Part,
-    Running,
-    Scanned,
-    Window,
-)
 from panes.windows.conditions import punctuated, threshold
 from panes.windows.delta import delta
 from panes.windows.models import on_change, once_per_instant
-from panes.windows.periodic import Periodic, PeriodicFamily, sliding, tumbling
+from panes.windows.periodic import sliding, tumbling
 from panes.windows.session import session
 from panes.windows.user import ContextFreeWindow, DeterministicWindow, FreeFormWindow, WindowDue, WindowEvents
 
 __all__ = [
-    "ALWAYS",
-    "NEVER",
-    "ROWS",
-    "SINCE",
-    "TIME",
-    "Bound",
-    "Closed",
-    "ContextClass",
-    "ContextFree",
-    "ContextFreeWindow",
-    "DeterministicWindow",
-    "Discretizer",
-    "FreeForm",
-    "FreeFormWindow",
-    "KeyBorders",
-    "KeyRuns",
-    "LookBack",
-    "MachineWindow",
-    "Measure",
-    "Part",
-    "Periodic",
-    "PeriodicFamily",
-    "Running",
-    "Scanned",
-    "Window",
-    "WindowDue",
-    "WindowEvents",
-    "cumulate",
-    "delta",
-    "fixed",
-    "fixed_band",
-    "landmark",
-    "on_change",
-    "once_per_instant",
-    "punctuated",
-    "session",
-    "sliding",
-    "threshold",
+    "ContextFreeWindow", "DeterministicWindow", "FreeFormWindow", "WindowDue", "WindowEvents", "cumulate", "delta",
+    "fixed", "fixed_band", "landmark", "on_change", "once_per_instant", "punctuated", "session", "sliding", "threshold",
     "tumbling",
-]
+]  # fmt: skip

@@ -9,17 +9,9 @@ import numpy as np
 
 from panes.errors import QueryError
 from panes.units import MAX_TICKS, Point, Size, TimeDomain
-from panes.windows.base import ALWAYS, NEVER, TIME, Array, ContextFree, Measure, Window
+from panes.windows.base import ALWAYS, NEVER, TIME, Array, ContextFree, Measure
 from panes.windows.grid import Grid
-from panes.windows.spec import (
-    call,
-    columns_of,
-    measured,
-    optional_expression,
-    place,
-    point_argument,
-    size_argument,
-)
+from panes.windows.spec import WrittenWindow, columns_of, measured, place
 
 
 @dataclass(frozen=True)
@@ -87,23 +79,13 @@ class Cumulating(ContextFree):
 
 
 @dataclass(frozen=True, repr=False)
-class Cumulate(Window):
+class Cumulate(WrittenWindow):
     """Windows that grow step by step: see `cumulate`."""
 
     step: Size
     max: Size
     on: str | None = None
     offset: Size | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "step", size_argument(self.step, "step"))
-        object.__setattr__(self, "max", size_argument(self.max, "max"))
-        optional_expression(self.on, "on")
-        if self.offset is not None:
-            object.__setattr__(self, "offset", size_argument(self.offset, "offset", positive=False))
-
-    def __repr__(self) -> str:
-        return call("cumulate", self.step, max=self.max, on=self.on, offset=self.offset)
 
     def bind(self, domain: TimeDomain) -> Cumulating:
         measure, (step, size, offset) = measured(domain, self.on, step=self.step, max=self.max, offset=self.offset)
@@ -210,20 +192,12 @@ class FixedWindow(ContextFree):
 
 
 @dataclass(frozen=True, repr=False)
-class Landmark(Window):
+class Landmark(WrittenWindow):
     """All rows since a point: see `landmark`."""
 
     start: Point
     every: Size
     on: str | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "start", point_argument(self.start, "start"))
-        object.__setattr__(self, "every", size_argument(self.every, "every"))
-        optional_expression(self.on, "on")
-
-    def __repr__(self) -> str:
-        return call("landmark", self.start, every=self.every, on=self.on)
 
     def bind(self, domain: TimeDomain) -> LandmarkWindows:
         measure, (every,) = measured(domain, self.on, every=self.every)
@@ -234,20 +208,13 @@ class Landmark(Window):
 
 
 @dataclass(frozen=True, repr=False)
-class Fixed(Window):
+class Fixed(WrittenWindow):
     """One window between two points: see `fixed`."""
 
     start: Point
     end: Point
     on: str | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "start", point_argument(self.start, "start"))
-        object.__setattr__(self, "end", point_argument(self.end, "end"))
-        optional_expression(self.on, "on")
-
-    def __repr__(self) -> str:
-        return call("fixed", self.start, self.end, on=self.on)
+    bare = 2
 
     def bind(self, domain: TimeDomain) -> FixedWindow:
         measure = TIME if self.on is None else Measure("column", self.on)
@@ -260,20 +227,12 @@ class Fixed(Window):
 
 
 @dataclass(frozen=True, repr=False)
-class FixedBand(Window):
+class FixedBand(WrittenWindow):
     """One window of a size from a point on: see `fixed_band`."""
 
     start: Point
     size: Size
     on: str | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "start", point_argument(self.start, "start"))
-        object.__setattr__(self, "size", size_argument(self.size, "size"))
-        optional_expression(self.on, "on")
-
-    def __repr__(self) -> str:
-        return call("fixed_band", self.start, size=self.size, on=self.on)
 
     def bind(self, domain: TimeDomain) -> FixedWindow:
         measure, (size,) = measured(domain, self.on, size=self.size)

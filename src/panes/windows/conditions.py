@@ -3,61 +3,46 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import numpy as np
 
 from panes.errors import QueryError
 from panes.units import TimeDomain
-from panes.windows.base import DATA, NEVER, Array, Closed, Discretizer, KeyRuns, Scanned, StateDefaults, Window
+from panes.windows.base import DATA, NEVER, Array, Closed, Discretizer, KeyRuns, Scanned, StateDefaults
 from panes.windows.scanning import (
-    OPEN_STATE,
+    OneOpen,
     before,
-    finish_open,
-    open_positions,
     pair_up,
     stops_of_begins,
     truth,
 )
-from panes.windows.spec import call, count_argument, expression, optional_expression
+from panes.windows.spec import WrittenWindow, expression
 
 
 @dataclass(frozen=True)
-class PunctuatedScan(Discretizer):
+class PunctuatedScan(OneOpen):
     """Each row that matches `begin` opens a window and ends the one before."""
 
     begin: str = field(kw_only=True)
-
-    @property
-    def state(self) -> StateDefaults:
-        return OPEN_STATE
 
     def scan(self, rows: KeyRuns, state: dict[str, Array]) -> Scanned:
         begin = truth(rows.columns[self.begin])
         return pair_up(rows, begin, stops_of_begins(rows, begin, state["open"]), state)
 
-    def finish(self, slots: Array, state: dict[str, Array], rows_seen: Array) -> Closed:
-        return finish_open(slots, state, rows_seen)
-
-    def open_from(self, state: dict[str, Array]) -> Array:
-        return open_positions(state)
-
 
 @dataclass(frozen=True)
-class EndScan(Discretizer):
+class EndScan(OneOpen):
     """Each row that matches `end` ends a window, which it is in; the next row begins another."""
 
     end: str = field(kw_only=True)
-
-    @property
-    def state(self) -> StateDefaults:
-        return OPEN_STATE
 
     def scan(self, rows: KeyRuns, state: dict[str, Array]) -> Scanned:
         end = truth(rows.columns[self.end])
         return pair_up(rows, before(rows, end, ~state["open"]), end, state, with_stop=True)
 
-    def open_from(self, state: dict[str, Array]) -> Array:
-        return open_positions(state)
+    def finish(self, slots: Array, state: dict[str, Array], rows_seen: Array) -> Closed:
+        return Closed.none()
 
 
 @dataclass(frozen=True)
@@ -138,20 +123,18 @@ def _store_open(state: dict[str, Array], groups: Array, pos: Array, time: Array)
 
 
 @dataclass(frozen=True, repr=False)
-class Punctuated(Window):
+class Punctuated(WrittenWindow):
     """Windows marked by rows: see `punctuated`."""
 
     begin: str | None = None
     end: str | None = None
+    bare = 0
+    checks = MappingProxyType({"begin": expression, "end": expression})
 
     def __post_init__(self) -> None:
         if self.begin is None and self.end is None:
             raise QueryError("punctuated() needs begin=, end= or both: SQL conditions that mark where windows lie")
-        optional_expression(self.begin, "begin")
-        optional_expression(self.end, "end")
-
-    def __repr__(self) -> str:
-        return call("punctuated", begin=self.begin, end=self.end)
+        super().__post_init__()
 
     def bind(self, domain: TimeDomain) -> PunctuatedScan | EndScan | BracketScan:
         columns = tuple(dict.fromkeys(c for c in (self.begin, self.end) if c is not None))
@@ -179,15 +162,11 @@ def punctuated(*, begin: str | None = None, end: str | None = None) -> Punctuate
 
 
 @dataclass(frozen=True)
-class ThresholdScan(Discretizer):
+class ThresholdScan(OneOpen):
     """A window opens at the first row that matches and ends before the first that doesn't."""
 
     predicate: str = field(kw_only=True)
     min_rows: int = field(default=1, kw_only=True)
-
-    @property
-    def state(self) -> StateDefaults:
-        return OPEN_STATE
 
     def scan(self, rows: KeyRuns, state: dict[str, Array]) -> Scanned:
         matches = truth(rows.columns[self.predicate])
@@ -208,25 +187,15 @@ class ThresholdScan(Discretizer):
         )
 
     def finish(self, slots: Array, state: dict[str, Array], rows_seen: Array) -> Closed:
-        return self._long_enough(finish_open(slots, state, rows_seen))
-
-    def open_from(self, state: dict[str, Array]) -> Array:
-        return open_positions(state)
+        return self._long_enough(super().finish(slots, state, rows_seen))
 
 
 @dataclass(frozen=True, repr=False)
-class Threshold(Window):
+class Threshold(WrittenWindow):
     """Runs of rows that match: see `threshold`."""
 
     predicate: str
     min_rows: int = 1
-
-    def __post_init__(self) -> None:
-        expression(self.predicate, "predicate")
-        object.__setattr__(self, "min_rows", count_argument(self.min_rows, "min_rows"))
-
-    def __repr__(self) -> str:
-        return call("threshold", self.predicate, min_rows=None if self.min_rows == 1 else self.min_rows)
 
     def bind(self, domain: TimeDomain) -> ThresholdScan:
         return ThresholdScan(DATA, predicate=self.predicate, min_rows=self.min_rows, columns=(self.predicate,))

@@ -11,16 +11,15 @@ import numpy as np
 
 from panes.errors import QueryError, calling
 from panes.units import TimeDomain, is_number
-from panes.windows.base import DATA, Array, Closed, Discretizer, KeyRuns, Scanned, StateDefaults, Window
+from panes.windows.base import DATA, Array, KeyRuns, Scanned, StateDefaults
 from panes.windows.scanning import (
     OPEN_STATE,
-    finish_open,
+    OneOpen,
     numbers,
-    open_positions,
     pair_up,
     stops_of_begins,
 )
-from panes.windows.spec import call, expression
+from panes.windows.spec import WrittenWindow
 
 #: Below this many rows a plain loop is faster than the first call of a compiled one.
 _FEW = 500
@@ -29,7 +28,7 @@ Distance = Callable[[Any, Any], float]
 
 
 @dataclass(frozen=True)
-class DeltaScan(Discretizer):
+class DeltaScan(OneOpen):
     """The window's first value that is not null is what the others are compared with; a null joins."""
 
     threshold: float = field(kw_only=True)
@@ -91,15 +90,9 @@ class DeltaScan(Discretizer):
                 state["ref"][g] = ref
         return begin
 
-    def finish(self, slots: Array, state: dict[str, Array], rows_seen: Array) -> Closed:
-        return finish_open(slots, state, rows_seen)
-
-    def open_from(self, state: dict[str, Array]) -> Array:
-        return open_positions(state)
-
 
 @dataclass(frozen=True, repr=False)
-class Delta(Window):
+class Delta(WrittenWindow):
     """Windows of little change: see `delta`."""
 
     threshold: float
@@ -109,12 +102,9 @@ class Delta(Window):
     def __post_init__(self) -> None:
         if not is_number(self.threshold) or not math.isfinite(self.threshold) or self.threshold < 0:
             raise QueryError(f"threshold={self.threshold!r} must be a number, 0 or more: it bounds a difference")
-        expression(self.on, "on")
+        super().__post_init__()
         if self.function is not None and not callable(self.function):
             raise QueryError(f"function={self.function!r} must be callable, as f(reference, value) -> number")
-
-    def __repr__(self) -> str:
-        return call("delta", self.threshold, on=self.on, function=self.function)
 
     def bind(self, domain: TimeDomain) -> DeltaScan:
         return DeltaScan(DATA, threshold=self.threshold, column=self.on, function=self.function, columns=(self.on,))

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from panes.errors import QueryError
-from panes.units import Rows, Size, TimeDomain, is_number, parse_calendar, zone
+from panes.units import Rows, Size, TimeDomain, is_number, parse_calendar
 from panes.windows.base import (
     ALWAYS,
     NEVER,
@@ -27,10 +27,9 @@ from panes.windows.base import (
     LookBack,
     Measure,
     Regular,
-    Window,
 )
 from panes.windows.grid import Grid, PeriodicFamily
-from panes.windows.spec import call, columns_of, measured, optional_expression, size_argument
+from panes.windows.spec import CHECKS, WrittenWindow, columns_of, measured, shift
 
 __all__ = ["Periodic", "PeriodicFamily", "Sliding", "Tumbling", "sliding", "tumbling"]
 
@@ -256,8 +255,15 @@ def _is_calendar(size: Size, tz: str | None) -> bool:
     return unit is not None and (tz is not None or bool(unit.months))
 
 
+def _offset(value: Size, argument: str) -> Size:
+    return value if value == FIRST_ROW else shift(value, argument)
+
+
+_CHECKS = {**CHECKS, "offset": _offset}
+
+
 @dataclass(frozen=True, repr=False)
-class Tumbling(Window):
+class Tumbling(WrittenWindow):
     """Windows one after the other: see `tumbling`."""
 
     size: Size
@@ -266,12 +272,7 @@ class Tumbling(Window):
     tz: str | None = None
     partial: bool = False
 
-    def __post_init__(self) -> None:
-        _check(self)
-
-    def __repr__(self) -> str:
-        partial = True if self.partial else None
-        return call("tumbling", self.size, on=self.on, offset=self.offset, tz=self.tz, partial=partial)
+    checks = _CHECKS
 
     def bind(self, domain: TimeDomain) -> Bound:
         return bind_periodic(
@@ -280,55 +281,27 @@ class Tumbling(Window):
 
 
 @dataclass(frozen=True, repr=False)
-class Sliding(Window):
+class Sliding(WrittenWindow):
     """Windows at every slide: see `sliding`."""
 
     size: Size
     every: Size
     on: str | None = None
-    offset: Size | None = None
-    tz: str | None = None
     every_on: str | None = None
     align: str = "start"
     partial: bool = False
     unchanged: bool = False
+    offset: Size | None = None
+    tz: str | None = None
+    checks = _CHECKS
 
     def __post_init__(self) -> None:
-        _check(self)
-        if not isinstance(self.unchanged, bool):
-            raise QueryError(f"unchanged={self.unchanged!r} must be True or False")
-        object.__setattr__(self, "every", size_argument(self.every, "every"))
-        optional_expression(self.every_on, "every_on")
+        super().__post_init__()
         if self.align not in ("start", "end"):
             raise QueryError(f'align={self.align!r} must be "start" or "end": which of them lies at every slide')
 
-    def __repr__(self) -> str:
-        return call(
-            "sliding",
-            self.size,
-            every=self.every,
-            on=self.on,
-            every_on=self.every_on,
-            align=None if self.align == "start" else self.align,
-            partial=True if self.partial else None,
-            unchanged=True if self.unchanged else None,
-            offset=self.offset,
-            tz=self.tz,
-        )
-
     def bind(self, domain: TimeDomain) -> Bound:
         return bind_sliding(domain, self)
-
-
-def _check(spec: Tumbling | Sliding) -> None:
-    object.__setattr__(spec, "size", size_argument(spec.size, "size"))
-    optional_expression(spec.on, "on")
-    if not isinstance(spec.partial, bool):
-        raise QueryError(f"partial={spec.partial!r} must be True or False")
-    if spec.offset is not None and spec.offset != FIRST_ROW:
-        object.__setattr__(spec, "offset", size_argument(spec.offset, "offset", positive=False))
-    if spec.tz is not None:
-        zone(spec.tz)
 
 
 def tumbling(
@@ -375,4 +348,4 @@ def sliding(
     >>> sliding("5 s", every=rows(10))
     sliding("5 s", every=rows(10))
     """
-    return Sliding(size, every, on, offset, tz, every_on, align, partial, unchanged)
+    return Sliding(size, every, on, every_on, align, partial, unchanged, offset, tz)

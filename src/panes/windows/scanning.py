@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from panes.windows.base import NEVER, Array, Closed, KeyRuns, Scanned, StateDefaults
+from panes.windows.base import NEVER, Array, Closed, Discretizer, KeyRuns, Scanned, StateDefaults
 
 #: Per-key state of a window that may be open: since which row, and since when.
 OPEN_STATE: StateDefaults = {"open": np.bool_(False), "start_pos": np.int64(0), "start": np.int64(0)}
@@ -125,13 +125,19 @@ def close_all(which: Array, slots: Array, state: dict[str, Array], stop_pos: Arr
     return Closed(slots[which], state["start_pos"][which], stop_pos[which], state["start"][which], end[which])
 
 
-def finish_open(slots: Array, state: dict[str, Array], rows_seen: Array) -> Closed:
-    """The end of the stream closes what is open; nobody knows when it would have ended."""
-    return close_all(state["open"].copy(), slots, state, rows_seen, np.full(len(slots), NEVER))
+class OneOpen(Discretizer):
+    """At most one window of a key is open at a time."""
 
+    @property
+    def state(self) -> StateDefaults:
+        return OPEN_STATE
 
-def open_positions(state: dict[str, Array]) -> Array:
-    return np.where(state["open"], state["start_pos"], NEVER)
+    def finish(self, slots: Array, state: dict[str, Array], rows_seen: Array) -> Closed:
+        """The end of the stream closes what is open; nobody knows when it would have ended."""
+        return close_all(state["open"].copy(), slots, state, rows_seen, np.full(len(slots), NEVER))
+
+    def open_from(self, state: dict[str, Array]) -> Array:
+        return np.where(state["open"], state["start_pos"], NEVER)
 
 
 def running_max(rows: KeyRuns, values: Array) -> Array:

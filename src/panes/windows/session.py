@@ -14,33 +14,30 @@ from panes.windows.base import (
     Array,
     Closed,
     ContextClass,
-    Discretizer,
     KeyRuns,
     Measure,
     Scanned,
     Sessions,
     StateDefaults,
-    Window,
 )
 from panes.windows.scanning import (
     OPEN_STATE,
+    OneOpen,
     before,
     close_all,
-    finish_open,
     heads,
     numbers,
-    open_positions,
     pair_up,
     running_max,
 )
-from panes.windows.spec import call, expression, optional_expression, size_argument
+from panes.windows.spec import WrittenWindow, expression, size_argument
 
 #: No session ends later than this: NEVER is kept for "no end".
 _LAST = NEVER - 1
 
 
 @dataclass(frozen=True)
-class SessionScan(Sessions):
+class SessionScan(OneOpen, Sessions):
     """Sessions on event time, found in rows that come in order."""
 
     gap: int = field(default=0, kw_only=True)
@@ -69,12 +66,9 @@ class SessionScan(Sessions):
     def finish(self, slots: Array, state: dict[str, Array], rows_seen: Array) -> Closed:
         return close_all(state["open"].copy(), slots, state, state["seen"], state["deadline"])
 
-    def open_from(self, state: dict[str, Array]) -> Array:
-        return open_positions(state)
-
 
 @dataclass(frozen=True)
-class ColumnSessionScan(Discretizer):
+class ColumnSessionScan(OneOpen):
     """Sessions on an advancing column: closed by rows only. A session is [first value, deadline) on the column.
 
     The deadline of whole numbers is one, in state `whole`; that of others is in `deadline`.
@@ -102,10 +96,7 @@ class ColumnSessionScan(Discretizer):
 
     def finish(self, slots: Array, state: dict[str, Array], rows_seen: Array) -> Closed:
         upto = state["whole" if np.isnan(state["deadline"]).all() else "deadline"][state["open"]]
-        return replace(finish_open(slots, state, rows_seen), upto=upto)
-
-    def open_from(self, state: dict[str, Array]) -> Array:
-        return open_positions(state)
+        return replace(super().finish(slots, state, rows_seen), upto=upto)
 
 
 def _whole_gaps(gaps: Array) -> Array:
@@ -149,7 +140,7 @@ def _scan(
 
 
 @dataclass(frozen=True, repr=False)
-class Session(Window):
+class Session(WrittenWindow):
     """Runs of rows without a long pause: see `session`."""
 
     gap: Size
@@ -162,10 +153,7 @@ class Session(Window):
             expression(self.gap, "gap")
         else:
             object.__setattr__(self, "gap", size_argument(self.gap, "gap"))
-        optional_expression(self.on, "on")
-
-    def __repr__(self) -> str:
-        return call("session", self.gap, on=self.on)
+        super().__post_init__()
 
     def bind(self, domain: TimeDomain) -> SessionScan | ColumnSessionScan:
         by_row = self.gap if isinstance(self.gap, str) and not looks_like_duration(self.gap) else None

@@ -1,10 +1,17 @@
-"""What all window specs share: arguments checked as they are written, and printed back as code."""
+"""What all window specs share: arguments checked as they are written, and printed back as code.
+
+An argument of one name is checked in one way, whatever window it is of: `CHECKS`.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields
 from datetime import date, timedelta
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,8 +26,9 @@ from panes.units import (
     is_number,
     nanos_since_epoch,
     parse_duration,
+    zone,
 )
-from panes.windows.base import ROWS, TIME, Measure
+from panes.windows.base import ROWS, TIME, Measure, Window
 
 
 def call(name: str, *args: object, **options: object) -> str:
@@ -115,12 +123,56 @@ def expression(value: object, argument: str) -> str:
     return value
 
 
-def optional_expression(value: object, argument: str) -> str | None:
-    return None if value is None else expression(value, argument)
-
-
 def count_argument(value: object, argument: str) -> int:
     """Check a whole, positive number."""
     if not is_number(value) or value != int(value) or value <= 0:
         raise QueryError(f"{argument}={value!r} must be a positive whole number")
     return int(value)
+
+
+def _flag(value: object, argument: str) -> object:
+    if not isinstance(value, bool):
+        raise QueryError(f"{argument}={value!r} must be True or False")
+    return value
+
+
+def _zone_name(value: str, argument: str) -> str:
+    zone(value, argument=argument)
+    return value
+
+
+def shift(value: Size, argument: str) -> Size:
+    return size_argument(value, argument, positive=False)
+
+
+#: How arguments are checked, by their names: what is kept of them is returned.
+CHECKS: Mapping[str, Callable[[Any, str], object]] = {
+    **dict.fromkeys(("size", "every", "step", "max"), size_argument),
+    **dict.fromkeys(("start", "end"), point_argument),
+    **dict.fromkeys(("on", "every_on", "predicate"), expression),
+    **dict.fromkeys(("partial", "unchanged"), _flag),
+    "offset": shift,
+    "min_rows": count_argument,
+    "tz": _zone_name,
+}
+
+
+@dataclass(frozen=True, repr=False)
+class WrittenWindow(Window):
+    """A window that is a call with arguments; it prints as this call."""
+
+    #: so many arguments come first, without their names
+    bare: ClassVar[int] = 1
+    checks: ClassVar[Mapping[str, Callable[[Any, str], object]]] = CHECKS
+
+    def __post_init__(self) -> None:
+        for argument in fields(self):
+            value = getattr(self, argument.name)
+            if argument.name in self.checks and (value is not None or argument.default is MISSING):
+                object.__setattr__(self, argument.name, self.checks[argument.name](value, argument.name))
+
+    def __repr__(self) -> str:
+        given = [(f.name, getattr(self, f.name), f.default) for f in fields(self)]
+        options = {name: value for name, value, default in given[self.bare :] if value != default}
+        name = re.sub(r"\B[A-Z]", r"_\g<0>", type(self).__name__).lower()
+        return call(name, *(value for _, value, _ in given[: self.bare]), **options)
