@@ -5,7 +5,7 @@
 - `FreeFormWindow`: each row says how many rows expire at the head (`expire`), whether what is left is a result
   (`emit`) and when that ends (`end`); so may the time that events have reached (`on_watermark`).
 
-Users subclass one of them; `bind` puts the object behind the protocol that slicing knows.
+Users subclass one of them; `bind` puts the object behind the protocol that slicing knows, and its answers are checked.
 """
 
 from __future__ import annotations
@@ -20,13 +20,34 @@ import numpy as np
 
 from panes.errors import QueryError, calling, raise_named
 from panes.units import TimeDomain
-from panes.windows.base import NEVER, ROWS, TIME, Array, ContextFree, FreeForm, Measure, Window
+from panes.windows.base import (
+    NEVER,
+    ROWS,
+    TIME,
+    Array,
+    Bound,
+    Closed,
+    ContextFree,
+    Discretizer,
+    FreeForm,
+    KeyRuns,
+    Measure,
+    Scanned,
+    StateDefaults,
+    Window,
+)
 from panes.windows.spec import columns_of
-from panes.windows.user_scan import UserDeterministicScan, WindowEvents
 
 __all__ = ["ContextFreeWindow", "DeterministicWindow", "FreeFormWindow", "UserContextFree", "WindowDue", "WindowEvents"]
 
 Own = TypeVar("Own", bound="_UserWindow")
+
+
+class WindowEvents(NamedTuple):
+    """At a row: how many windows begin (the row is in them) and how many end before it."""
+
+    begin: int = 0
+    end: int = 0
 
 
 class WindowDue(NamedTuple):
@@ -144,16 +165,10 @@ class FreeFormWindow(_UserWindow):
         return UserFreeForm(ROWS, window=self.resolve(domain), timed=timed, columns=tuple(self.columns))
 
 
-@dataclass(frozen=True)
-class UserFreeForm(FreeForm):
-    """A `FreeFormWindow` behind the protocol, its answers checked. `timed`: it looks at the watermark as well."""
+class _Answering(Bound):
+    """Windows that code of users answers for: it may fail, and errors name it."""
 
-    window: FreeFormWindow = field(kw_only=True)
-    timed: bool = field(default=False, kw_only=True)
-
-    @property
-    def clocked(self) -> bool:  # type: ignore[override]
-        return self.timed
+    window: _UserWindow
 
     @property
     def user_code(self) -> str:
@@ -162,6 +177,136 @@ class UserFreeForm(FreeForm):
     @property
     def may_fail(self) -> bool:
         return True
+
+
+class _Open:
+    """The open windows of one key, oldest first; kept between scans as bytes of int64 pairs."""
+
+    def __init__(self, packed: bytes | None) -> None:
+        pairs = np.frombuffer(packed or b"", np.int64).reshape(-1, 2)
+        self.windows: list[tuple[int, int]] = [(int(p), int(t)) for p, t in pairs]
+
+    def packed(self) -> bytes | None:
+        return np.array(self.windows, np.int64).tobytes() if self.windows else None
+
+    def first_pos(self) -> int:
+        return self.windows[0][0] if self.windows else NEVER
+
+
+class _Found:
+    """Closed windows as they are found."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[int, int, int, int, int]] = []
+
+    def close(self, slot: int, opened: _Open, ends: Iterable[int], stop_pos: int, window: object) -> int:
+        ends = list(ends)
+        if len(ends) > len(opened.windows):
+            raise QueryError(
+                f"{window!r} ended {len(ends)} windows at row {stop_pos}, but {len(opened.windows)} are open"
+            )
+        for (start_pos, start), end in zip(opened.windows, ends, strict=False):
+            self.rows.append((slot, start_pos, stop_pos, start, end))
+        del opened.windows[: len(ends)]
+        return len(ends)
+
+    def closed(self) -> Closed:
+        return Closed(*np.array(self.rows, np.int64).reshape(-1, 5).T.copy())
+
+
+@dataclass(frozen=True)
+class UserDeterministicScan(_Answering, Discretizer):
+    """A `DeterministicWindow` behind the protocol. `timed`: it closes windows by time as well."""
+
+    window: DeterministicWindow = field(kw_only=True)
+    timed: bool = field(default=False, kw_only=True)
+    packed = ("open",)
+
+    @property
+    def clocked(self) -> bool:  # type: ignore[override]
+        return self.timed
+
+    @property
+    def state(self) -> StateDefaults:
+        return {"user": None, "open": None, "first": np.int64(NEVER), "seen": np.int64(0)}
+
+    def scan(self, rows: KeyRuns, state: dict[str, Array]) -> Scanned:
+        found, cuts = _Found(), []
+        columns = {name: rows.columns[name].tolist() for name in self.window.columns}
+        times = rows.times.tolist()
+        for g, slot in enumerate(rows.slots.tolist()):
+            if state["user"][g] is None:
+                with calling(self, "new_state"):
+                    state["user"][g] = self.window.new_state()
+            user, opened = state["user"][g], _Open(state["open"][g])
+            first, last = int(rows.offsets[g]), int(rows.offsets[g + 1])
+            position = int(rows.first_pos[g])
+            for i in range(first, last):
+                time = times[i]
+                ended = self._by_time(user, time, slot, opened, position, found) if self.timed else 0
+                row = {name: values[i] for name, values in columns.items()}
+                try:
+                    begin, end = self.window.on_row(user, row, position, time)
+                except Exception as error:
+                    raise_named(error, self, "on_row", (user, row, position, time))
+                ended += found.close(slot, opened, [time] * end, position, self.window) if end else 0
+                opened.windows += [(position, time)] * begin
+                if begin or ended:
+                    cuts.append(i)
+                position += 1
+            state["open"][g], state["first"][g], state["seen"][g] = (
+                opened.packed(),
+                opened.first_pos(),
+                position,
+            )
+        return Scanned(found.closed(), np.array(cuts, np.int64))
+
+    def _by_time(self, user: object, time: int, slot: int, opened: _Open, position: int, found: _Found) -> int:
+        try:
+            ends = self.window.on_watermark(user, time)
+            ends = list(ends) if isinstance(ends, Iterable) else [time] * ends
+        except Exception as error:
+            raise_named(error, self, "on_watermark", (user, time))
+        return found.close(slot, opened, ends, position, self.window)
+
+    def advance(self, watermark: int, slots: Array, state: dict[str, Array]) -> Closed:
+        if not self.timed:
+            return Closed.none()
+        found = _Found()
+        for i in np.flatnonzero(state["first"] != NEVER).tolist():
+            opened = _Open(state["open"][i])
+            seen = int(state["seen"][i])
+            if self._by_time(state["user"][i], watermark, int(slots[i]), opened, seen, found):
+                state["open"][i], state["first"][i] = opened.packed(), opened.first_pos()
+        return found.closed()
+
+    def asked_by_time(self, state: dict[str, Array]) -> Array:
+        return np.flatnonzero(state["first"] != NEVER) if self.timed else np.empty(0, np.int64)
+
+    def finish(self, slots: Array, state: dict[str, Array], rows_seen: Array) -> Closed:
+        found = _Found()
+        for i in np.flatnonzero(state["first"] != NEVER).tolist():
+            opened = _Open(state["open"][i])
+            with calling(self, "on_finish", (state["user"][i],)):
+                ends = [NEVER] * self.window.on_finish(state["user"][i])
+            found.close(int(slots[i]), opened, ends, int(rows_seen[i]), self.window)
+            state["open"][i], state["first"][i] = opened.packed(), opened.first_pos()
+        return found.closed()
+
+    def open_from(self, state: dict[str, Array]) -> Array:
+        return state["first"]
+
+
+@dataclass(frozen=True)
+class UserFreeForm(_Answering, FreeForm):
+    """A `FreeFormWindow` behind the protocol, its answers checked. `timed`: it looks at the watermark as well."""
+
+    window: FreeFormWindow = field(kw_only=True)
+    timed: bool = field(default=False, kw_only=True)
+
+    @property
+    def clocked(self) -> bool:  # type: ignore[override]
+        return self.timed
 
     def new_state(self) -> object:
         with calling(self, "new_state"):
@@ -208,18 +353,10 @@ class UserFreeForm(FreeForm):
 
 
 @dataclass(frozen=True)
-class UserContextFree(ContextFree):
+class UserContextFree(_Answering, ContextFree):
     """A `ContextFreeWindow` behind the protocol, its answers checked."""
 
     window: ContextFreeWindow = field(kw_only=True)
-
-    @property
-    def user_code(self) -> str:
-        return f"{self.where}: {self.window!r}" if self.where else repr(self.window)
-
-    @property
-    def may_fail(self) -> bool:
-        return True
 
     @property
     def reach(self) -> float:
