@@ -17,9 +17,9 @@ from panes import aggregates as pn
 from panes.aggregates.base import Aggregate, Inputs
 from panes.aggregates.columns import column_from_arrow
 from panes.aggregates.distinct import distinct
-from panes.aggregates.lists import SortedStringAgg
 from panes.aggregates.pairs import FUNCTIONS as PAIRS
 from panes.aggregates.pairs import OfPairs
+from panes.aggregates.rows import SortedStringAgg
 
 AGGREGATES: dict[str, Aggregate] = {
     "count": pn.count("x"),

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from panes.aggregates.base import IDEMPOTENT, Array, BoundAggregate, Cells, Field, Inputs, Laws, Spec
+from panes.aggregates.base import IDEMPOTENT, Array, BoundAggregate, Cells, Field, Inputs, Laws, Spec, present_values
 from panes.aggregates.columns import arrow_from_values
 from panes.aggregates.fieldwise import (
     CombinedField,
@@ -100,10 +100,7 @@ class BoundExtreme(Fieldwise):
         some = present_count(column, offsets) > 0
         if part.dtype.kind != "O":
             return Cells((segment_reduce(part.ufunc, masked(column, part.identity), offsets, part.identity), some))
-        values = column.values
-        if column.valid is not None:
-            index, offsets = compress(column.valid, offsets)
-            values = values[index]
+        values, offsets = present_values(column, offsets)
         return Cells((segment_reduce(part.ufunc, values, offsets, None), some))
 
     def lift_groups(self, rows: Inputs, groups: Array, n: int) -> Cells:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from panes.aggregates.extremes import Max, MaxCount, Min, MinCount, Range
 from panes.aggregates.flags import BitAnd, BitOr, BitXor, BoolAnd, BoolOr, CountIf
-from panes.aggregates.lists import CollectList, SortedStringAgg, StringAgg
 from panes.aggregates.order import M4, AnyValue, ArgMax, ArgMin, First, Last
 from panes.aggregates.registry import SORTED_TEXT, built_in
+from panes.aggregates.rows import CollectList, SortedStringAgg, StringAgg
 from panes.aggregates.totals import Avg, Count, GeometricMean, Product, Sum, TryAvg, TrySum
 
 __all__ = [

@@ -26,6 +26,7 @@ from panes.aggregates.base import (
     Laws,
     Ragged,
     Spec,
+    blank,
     present_values,
 )
 from panes.aggregates.columns import arrow_from_values
@@ -89,11 +90,7 @@ class Runs:
         base = offsets_of(self.totals())[:-1]
         climbing = self.upto[first:stop] + np.repeat(base, np.diff(self.offsets))
         at = first + np.searchsorted(climbing, (base + ranks)[found])
-        out = (
-            np.full(len(self), None, object)
-            if self.values.dtype.kind == "O"
-            else np.zeros(len(self), self.values.dtype)
-        )
+        out = blank(len(self), self.values.dtype)
         out[found] = self.values[at]
         return out, found
 
@@ -197,7 +194,8 @@ class Mode(Holistic):
     name: ClassVar[str] = "mode"
 
     def bind(self, types: Sequence[pa.DataType]) -> BoundMode:
-        return BoundMode(*self.argument_types(types))
+        (type,) = self.argument_types(types)
+        return BoundMode(type, type)
 
 
 @dataclass(frozen=True, repr=False)
@@ -208,7 +206,8 @@ class CountDistinct(Holistic):
     promises: ClassVar[Laws] = _OF_DISTINCT
 
     def bind(self, types: Sequence[pa.DataType]) -> BoundCountDistinct:
-        return BoundCountDistinct(*self.argument_types(types))
+        (type,) = self.argument_types(types)
+        return BoundCountDistinct(type, pa.int64())
 
 
 @dataclass(frozen=True, repr=False)
@@ -219,7 +218,8 @@ class CollectSet(Holistic):
     promises: ClassVar[Laws] = _OF_DISTINCT
 
     def bind(self, types: Sequence[pa.DataType]) -> BoundCollectSet:
-        return BoundCollectSet(*self.argument_types(types))
+        (type,) = self.argument_types(types)
+        return BoundCollectSet(type, pa.list_(type))
 
 
 class BoundRuns(BoundAggregate):
@@ -248,9 +248,6 @@ class BoundRuns(BoundAggregate):
 
 
 class BoundMode(BoundRuns):
-    def __init__(self, type: pa.DataType) -> None:
-        super().__init__(type, type)
-
     def lower(self, cells: Cells) -> pa.Array:
         runs = Runs.of(cells)
         counts = np.zeros(len(runs.values), np.int64)
@@ -264,18 +261,12 @@ class BoundMode(BoundRuns):
 class BoundCountDistinct(BoundRuns):
     laws = _OF_DISTINCT
 
-    def __init__(self, type: pa.DataType) -> None:
-        super().__init__(type, pa.int64())
-
     def lower(self, cells: Cells) -> pa.Array:
         return pa.array(np.diff(Runs.of(cells).offsets))
 
 
 class BoundCollectSet(BoundRuns):
     laws = _OF_DISTINCT
-
-    def __init__(self, type: pa.DataType) -> None:
-        super().__init__(type, pa.list_(type))
 
     def lower(self, cells: Cells) -> pa.Array:
         runs = Runs.of(cells)

@@ -15,10 +15,10 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from panes.aggregates.base import INVERTIBLE, Array, Cells, Column, Inputs, Laws, Spec
+from panes.aggregates.base import INVERTIBLE, Array, Cells, Column, Inputs, Laws, Spec, present_values
 from panes.aggregates.columns import arrow_from_values
 from panes.aggregates.fieldwise import CombinedField, Fieldwise, count_field, masked, present_count, present_rows
-from panes.aggregates.segments import SMALL, compress, segment_count, segment_reduce
+from panes.aggregates.segments import SMALL, segment_count, segment_reduce
 from panes.aggregates.types import NUMERIC, kind_of
 from panes.errors import DataError
 
@@ -255,10 +255,8 @@ class DecimalTotal(Total):
 
     def lift(self, rows: Inputs, offsets: Array) -> Cells:
         (column,) = rows.columns
-        values, counts = column.values, present_count(column, offsets)
-        if column.valid is not None:
-            index, offsets = compress(column.valid, offsets)
-            values = values[index]
+        counts = present_count(column, offsets)
+        values, offsets = present_values(column, offsets)
         with localcontext(_EXACT):
             return Cells((segment_reduce(np.add, values, offsets, Decimal(0)), counts))
 

@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 
 from panes.aggregates.base import Aggregate
-from panes.aggregates.lists import StringAgg
 from panes.aggregates.moments import StdDev, Variance
 from panes.aggregates.registry import entry_of
+from panes.aggregates.rows import StringAgg
 from panes.aggregates.totals import Avg, Count, Sum
 from panes.aggregates.types import kind_of
 

@@ -19,9 +19,9 @@ from sqlglot.dialects.dialect import Dialect
 
 from panes.aggregates.base import Aggregate, BoundAggregate
 from panes.aggregates.distinct import distinct as different
-from panes.aggregates.lists import SortedStringAgg, StringAgg
 from panes.aggregates.registry import by_name, inputs_of
 from panes.aggregates.registry import names as aggregate_names
+from panes.aggregates.rows import SortedStringAgg, StringAgg
 from panes.errors import ExpressionError, QueryError, WrongType
 from panes.plan.aggregate_calls import (
     arguments_of,
