@@ -1,7 +1,7 @@
 """Aggregates whose partial is a few independent fields, each combined by one NumPy function.
 
-Count, sum, average, min, max, product and geometric mean are all of this form, so folding, merging and
-identities are written once. The last field always says whether the partial holds any value.
+Count, sum, average, min, max, product and geometric mean are all of this form, so folding, merging,
+taking out again and identities are written once. The last field always says whether the partial holds any value.
 """
 
 from __future__ import annotations
@@ -25,6 +25,10 @@ class CombinedField:
     dtype: np.dtype
     ufunc: np.ufunc
     identity: object
+
+
+#: What takes a value out again that was combined.
+_INVERSE: dict[np.ufunc, np.ufunc] = {np.add: np.subtract, np.bitwise_xor: np.bitwise_xor}
 
 
 def count_field(name: str = "n") -> CombinedField:
@@ -65,6 +69,12 @@ class Fieldwise(BoundAggregate):
         if not self.dense:
             return super().merge(a, b)
         return Cells(tuple(p.ufunc(x, y) for p, x, y in zip(self.parts, a.fields, b.fields, strict=True)))
+
+    def invert(self, a: Cells, b: Cells) -> Cells:
+        if not self.laws.invertible:
+            return super().invert(a, b)
+        inverses = [_INVERSE[p.ufunc] for p in self.parts]
+        return Cells(tuple(inverse(x, y) for inverse, x, y in zip(inverses, a.fields, b.fields, strict=True)))
 
     def lower_endings(self, cells: Cells, starts: Array) -> pa.Array:
         if not self.dense:

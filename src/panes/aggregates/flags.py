@@ -121,12 +121,6 @@ class BoundBits(Fieldwise):
         self.ufunc.at(bits, groups, values)
         return Cells((bits, np.bincount(groups, minlength=n)))
 
-    def invert(self, a: Cells, b: Cells) -> Cells:
-        if not self.laws.invertible:
-            return super().invert(a, b)
-        (x, n), (y, m) = a.fields, b.fields
-        return Cells((x ^ y, n - m))
-
     def lower(self, cells: Cells) -> pa.Array:
         bits, n = cells.fields
         return arrow_from_values(bits, n > 0, self.out_type)

@@ -187,9 +187,6 @@ class NarrowTotal(Total):
         values, groups = present_rows(rows.columns[0], groups)
         return Cells(sums_by_group(values.astype(_INT), groups, n))
 
-    def invert(self, a: Cells, b: Cells) -> Cells:
-        return subtract(a, b)
-
 
 class WideTotal(Total):
     """64-bit integers: the sum is high * 2^32 + low, both int64, so that no combination overflows."""
@@ -224,9 +221,6 @@ class WideTotal(Total):
             return super().lift_groups(rows, groups, n)
         sums, counts = sums_by_group(values.astype(_INT, copy=False), kept, n)
         return Cells((*_halves(sums), counts))
-
-    def invert(self, a: Cells, b: Cells) -> Cells:
-        return subtract(a, b)
 
     def lower(self, cells: Cells) -> pa.Array:
         high, low, n = cells.fields
@@ -266,7 +260,7 @@ class DecimalTotal(Total):
 
     def invert(self, a: Cells, b: Cells) -> Cells:
         with localcontext(_EXACT):
-            return subtract(a, b)
+            return super().invert(a, b)
 
     def lower(self, cells: Cells) -> pa.Array:
         sums, n = cells.fields
@@ -308,11 +302,6 @@ def sums_by_group(values: Array, groups: Array, n: int) -> tuple[Array, Array]:
     return sums, counts
 
 
-def subtract(a: Cells, b: Cells) -> Cells:
-    """Fields of a minus fields of b."""
-    return Cells(tuple(x - y for x, y in zip(a.fields, b.fields, strict=True)))
-
-
 class BoundCount(Fieldwise):
     """Rows in which all arguments are there."""
 
@@ -329,9 +318,6 @@ class BoundCount(Fieldwise):
         from panes.aggregates import kernels
 
         return Cells((kernels.count_by_group(groups, n),))
-
-    def invert(self, a: Cells, b: Cells) -> Cells:
-        return subtract(a, b)
 
     def lower(self, cells: Cells) -> pa.Array:
         return pa.array(cells.fields[0])
