@@ -1,4 +1,4 @@
-"""Chooses what a picture of a run shows: the same for PNG and HTML.
+"""Chooses what a picture of a run shows, as plain arrays; `plot_figure.py` says how it looks.
 
 In: the results of a run and its trace. Out: a `Picture`: a panel per window with its results over time (or over row
 numbers, or over the column that it counts in), rows behind them where they are few, late rows, and how late they came.
@@ -6,7 +6,7 @@ numbers, or over the column that it counts in), rows behind them where they are 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 
 from panes.errors import QueryError
 from panes.plan.query import QueryPlan
-from panes.runners.local.plot_picture import ON_ROWS, ON_TIME, Delays, Panel, Picture, Points
 from panes.runners.local.trace import DELAY, TIME, Trace
+from panes.units import TimeDomain
 
 #: What still can be read in a picture.
 MAX_PANELS = 24
@@ -28,6 +28,116 @@ MAX_LEVELS = 12
 _FINE = 12
 
 Array = np.ndarray
+#: Where a panel lies: on the time of the stream, on row numbers, or on the column of that name.
+ON_TIME, ON_ROWS = "time", "row"
+#: With more panels than this there are two beside each other.
+ONE_COLUMN = 8
+#: A line breaks where ends of windows are so many times further apart than usual.
+_GAP = 4
+
+
+def _nothing() -> Array:
+    return np.empty(0)
+
+
+@dataclass(frozen=True)
+class Points:
+    """Places in a panel: ticks, row numbers or values of a column, and heights."""
+
+    at: Array = field(default_factory=_nothing)
+    values: Array = field(default_factory=_nothing)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One output of one window."""
+
+    label: str
+    spec: str
+    output: str
+    on: str
+    start: Array  # of each window that counts in the end, in order of their ends
+    end: Array
+    values: Array
+    corrected: Array  # bool: given again because of a late row
+    spans: bool  # drawn from start to end; else as a line through the ends
+    y: tuple[float, float]
+    windows: int  # all of this label, also those that are not drawn
+    rows: Points = field(default_factory=Points)
+    late: Points = field(default_factory=Points)
+
+    @property
+    def line(self) -> tuple[Array, Array]:
+        """Where a line through the ends goes; not a number where windows are missing, so that it breaks there."""
+        gaps = self.gaps
+        return np.insert(self.end, gaps, self.end[gaps]), np.insert(self.values, gaps, np.nan)
+
+    @property
+    def gaps(self) -> Array:
+        """Numbers of the windows before which others are missing."""
+        steps = np.diff(self.end)
+        return np.flatnonzero(steps > _GAP * max(float(np.median(steps)), 1e-9)) + 1 if len(steps) else steps
+
+    @property
+    def joints(self) -> tuple[Array, Array, Array]:
+        """Where one span ends and the next begins, and the heights of both."""
+        touch = np.flatnonzero(self.end[:-1] == self.start[1:])
+        return self.end[touch], self.values[touch], self.values[touch + 1]
+
+    @property
+    def measured(self) -> bool:
+        """Whether heights mean something: windows without a number are stacked."""
+        return bool(self.output)
+
+
+@dataclass(frozen=True)
+class Delays:
+    """How far rows came behind the newest one, and where the watermark was."""
+
+    rows: Points
+    late: Points
+    watermark: Points
+
+
+@dataclass(frozen=True)
+class Picture:
+    """All that is drawn. `ranges`: what the axis of each kind of panel shows."""
+
+    domain: TimeDomain
+    title: str
+    facts: tuple[str, ...]
+    panels: tuple[Panel, ...]
+    delays: Delays | None
+    ranges: dict[str, tuple[float, float]]
+
+    @property
+    def columns(self) -> int:
+        return 1 if len(self.panels) <= ONE_COLUMN else 2
+
+    def moments(self, at: Array, on: str = ON_TIME) -> Array:
+        """What an axis shows: dates for timestamps, numbers for all else."""
+        at = np.asarray(at)
+        if on != ON_TIME or self.domain.integer:
+            return at
+        return at.astype(np.int64).astype(f"datetime64[{self.domain.unit}]").astype("datetime64[us]")
+
+    def lateness(self) -> tuple[float, str]:
+        """What delays are divided by, and the unit that makes: the largest that suits the longest of them."""
+        assert self.delays is not None
+        if self.domain.integer:
+            return 1.0, "ticks"
+        seconds = self.domain.nanos_per_tick / 1e9
+        drawn = (self.delays.rows.values, self.delays.late.values, self.delays.watermark.values)
+        most = max(float(v.max()) for v in drawn if len(v)) * seconds
+        for unit, length in (("days", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
+            if most >= 2 * length:
+                return length / seconds, unit
+        return 1e-3 / seconds, "ms"
+
+    def axis_title(self, on: str) -> str:
+        if on == ON_ROWS:
+            return "number of the row"
+        return "" if on == ON_TIME else on
 
 
 def picture(plan: QueryPlan, results: pa.Table, trace: Trace | None, late: int) -> Picture:
