@@ -15,7 +15,7 @@ from datetime import date, datetime, time, timedelta
 from decimal import Context, Decimal, InvalidOperation
 from functools import lru_cache
 from numbers import Rational
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,7 @@ from panes.errors import QueryError
 from panes.units import nanos_since_epoch
 
 #: A value in a form that Arrow takes as it is; ValueError says why there is none.
-Take = Callable[[Any], Any]
+Take = Callable[[Any], object]
 
 _NONE = type(None)
 _NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
@@ -42,7 +42,7 @@ _WIDE = Context(prec=100)
 class Inexact(ValueError):
     """A value that the type can't hold as it is: its place among the values, and the reason."""
 
-    def __init__(self, row: int, value: Any, reason: str) -> None:
+    def __init__(self, row: int, value: object, reason: str) -> None:
         super().__init__(reason)
         self.row = row
         self.value = value
@@ -97,11 +97,11 @@ def _is_plain_time(text: str) -> bool:
     return True
 
 
-def _never(value: Any) -> bool:
+def _never(value: object) -> bool:
     return False
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A value in an error message."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
@@ -199,7 +199,7 @@ def _take(kind: pa.DataType) -> Take:
     """How values of any Python type get into a column of `kind`."""
     take = _take_some(kind)
 
-    def taken(value: Any) -> Any:
+    def taken(value: object) -> object:
         if value is None or type(value).__name__ in _MISSING or (isinstance(value, np.datetime64) and np.isnat(value)):
             return None
         return take(value)
@@ -310,7 +310,7 @@ def _decimal(kind: pa.DataType) -> Take:
     return take
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError("it is no text")
     try:
@@ -320,7 +320,7 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def _date(value: Any) -> date:
+def _date(value: object) -> date:
     if isinstance(value, str | np.datetime64):
         days, rest = divmod(_nanos(value), 86_400 * _NANOS["s"])
         if rest:
@@ -340,7 +340,7 @@ def _date(value: Any) -> date:
 def _moment(kind: pa.TimestampType) -> Take:
     step = _NANOS[kind.unit]
 
-    def take(value: Any) -> int:
+    def take(value: object) -> int:
         if not isinstance(value, str | date | np.datetime64):
             raise ValueError("it is no time: give a datetime or ISO text")
         ticks, rest = divmod(_nanos(value), step)
@@ -353,7 +353,7 @@ def _moment(kind: pa.TimestampType) -> Take:
     return take
 
 
-def _nanos(value: Any) -> int:
+def _nanos(value: object) -> int:
     try:
         return nanos_since_epoch(value, argument="value")
     except QueryError:
@@ -363,7 +363,7 @@ def _nanos(value: Any) -> int:
 def _duration(kind: pa.DurationType) -> Take:
     step = _NANOS[kind.unit]
 
-    def take(value: Any) -> int:
+    def take(value: object) -> int:
         if isinstance(value, np.timedelta64):
             nanos = int(value.astype("m8[ns]").astype(np.int64))
         elif isinstance(value, timedelta):
@@ -382,7 +382,7 @@ def _duration(kind: pa.DurationType) -> Take:
 def _time_of_day(kind: pa.DataType) -> Take:
     step = _NANOS[kind.unit]
 
-    def take(value: Any) -> time:
+    def take(value: object) -> time:
         if not isinstance(value, time):
             raise ValueError("it is no time of day")
         if value.tzinfo is not None:
@@ -395,7 +395,7 @@ def _time_of_day(kind: pa.DataType) -> Take:
 
 
 def _list(item: Take, size: int | None) -> Take:
-    def take(value: Any) -> list[Any]:
+    def take(value: object) -> list[object]:
         if not isinstance(value, list | tuple | np.ndarray):
             raise ValueError("it is no list")
         if size is not None and len(value) != size:
@@ -406,7 +406,7 @@ def _list(item: Take, size: int | None) -> Take:
 
 
 def _struct(fields: Mapping[str, Take]) -> Take:
-    def take(value: Any) -> dict[str, Any]:
+    def take(value: object) -> dict[str, object]:
         if not isinstance(value, Mapping):
             raise ValueError("it is no dict")
         return {name: _inside(item, value.get(name), f"field {name!r}") for name, item in fields.items()}
@@ -415,7 +415,7 @@ def _struct(fields: Mapping[str, Take]) -> Take:
 
 
 def _map(key: Take, item: Take) -> Take:
-    def take(value: Any) -> list[tuple[Any, Any]]:
+    def take(value: object) -> list[tuple[object, object]]:
         pairs = list(value.items()) if isinstance(value, Mapping) else value
         if not isinstance(pairs, list | tuple) or not all(isinstance(p, tuple | list) and len(p) == 2 for p in pairs):
             raise ValueError("it is no map: give a dict, or a list of pairs")
@@ -427,7 +427,7 @@ def _map(key: Take, item: Take) -> Take:
     return take
 
 
-def _inside(take: Take, value: Any, where: str) -> Any:
+def _inside(take: Take, value: object, where: str) -> object:
     try:
         return take(value)
     except (ValueError, TypeError, OverflowError) as error:
@@ -435,7 +435,7 @@ def _inside(take: Take, value: Any, where: str) -> Any:
 
 
 def _only(kinds: tuple[type, ...], what: str) -> Take:
-    def take(value: Any) -> Any:
+    def take(value: object) -> object:
         if not isinstance(value, kinds):
             raise ValueError(f"it is {what}")
         return bytes(value) if isinstance(value, bytearray | memoryview) else value
@@ -443,11 +443,11 @@ def _only(kinds: tuple[type, ...], what: str) -> Take:
     return take
 
 
-def _nothing(value: Any) -> Any:
+def _nothing(value: object) -> NoReturn:
     raise ValueError("the column holds nothing but nulls")
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, int | float | Decimal | Rational | np.number) and not isinstance(
         value, bool | np.timedelta64 | np.complexfloating
     )
