@@ -104,7 +104,7 @@ def join_streams(
     check_clauses(clauses, bool(plan.keys))
     windows = dict(window) if isinstance(window, Mapping) else {str(window): window}
     query = plan_sides(plan, windows, asked, sides, JoinClauses(clauses, plan.keys), emit_empty=emit_empty)
-    check_windows(windows, plan.domain)
+    check_windows(query.bound)
     nodes = [stream._node for _, stream in streams]
     if all(node.pushed for node in nodes):
         return Query.of(PushedNode.of(plan.schema), query)

@@ -24,7 +24,7 @@ from panes.plan.tagged import JoinedSide
 from panes.slicing.spec import MANUAL
 from panes.slicing.workload import order_free
 from panes.units import TimeDomain
-from panes.windows.base import Window
+from panes.windows.base import Bound
 
 TIME = "panes_time"
 KINDS = {"inner": "INNER", "left": "LEFT", "right": "RIGHT", "full": "FULL", "cross": "INNER"}
@@ -58,7 +58,7 @@ def stream_of_sides(streams: Sequence[StreamPlan], sides: Sequence[JoinSide]) ->
     first = streams[0].schema
     names = Names(tuple(sides), pa.schema([]))
     fields = [pa.field(SIDE, pa.int8()), pa.field(TIME, kind), *(pa.field(k, first.field(k).type) for k in keys)]
-    fields += [f for s in range(len(sides)) for f in names.side_schema(s)]
+    fields += [f for side in names.side_schemas for f in side]
     taken = [f.name for f in fields]
     twice = next((n for n in taken if taken.count(n) > 1), None)
     if twice is not None:
@@ -77,7 +77,7 @@ def stream_of_sides(streams: Sequence[StreamPlan], sides: Sequence[JoinSide]) ->
     )
     taggings = []
     for i, stream in enumerate(streams):
-        columns = {names.inner(i, name): name for name in sides[i].schema.names}
+        columns = dict(zip(names.side_schemas[i].names, sides[i].schema.names))
         taggings.append(Tagging(i, {TIME: stream.time, **{k: k for k in keys}, **columns}, schema))
     return plan, taggings
 
@@ -131,10 +131,9 @@ def _keys(streams: Sequence[StreamPlan]) -> tuple[str, ...]:
     return keys
 
 
-def check_windows(windows: Mapping[str, Window], domain: TimeDomain) -> None:
+def check_windows(windows: Sequence[tuple[str, Bound]]) -> None:
     """Refuse windows whose edges depend on the rows of one side."""
-    for label, window in windows.items():
-        bound = window.bind(domain)
+    for label, bound in windows:
         if not order_free(bound) or bound.columns:
             raise QueryError(
                 f"join: the window {label!r} must be on time alone, so that both streams have the same windows; "
@@ -181,7 +180,7 @@ class JoinClauses:
             on = names.resolve(given)
         except ExpressionError as error:
             raise ExpressionError(f"join, on: {error}") from error
-        later = {n for s in range(side + 1, len(names.sides)) for n in names.side_schema(s).names}
+        later = {n for schema in names.side_schemas[side + 1 :] for n in schema.names}
         early = next((n for n in on.columns if n in later), None)
         if early is not None:
             raise ExpressionError(f"join, on={on.text!r}: {early} is of a stream that is joined only later")
