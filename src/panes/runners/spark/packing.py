@@ -96,7 +96,7 @@ class Packer:
 
     @property
     def used_groups(self) -> int:
-        """Without keys all rows are in the first group, and the others never run."""
+        """How many groups have rows: without keys all are in the first, and the others never run."""
         return self.groups if self.stream.keys else 1
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -127,6 +127,7 @@ class Packing:
         self._groups = packer.groups
         self._time = packer.time
         self._metadata = packer.metadata
+        self._used = packer.used_groups
         self._pulsing = packer.used_groups if packer.pulses else 0
         self._labels = group_labels(packer.groups)
         self._of_hash = group_of(np.arange(KEY_GROUPS), packer.groups)
@@ -161,7 +162,7 @@ class Packing:
             return
         most = max(1, _VALUE_BYTES * table.num_rows // max(table.nbytes, 1))
         ends = [table.num_rows]
-        if self._stream.keys:
+        if self._used > 1:
             of = self._group_of_rows(table)
             # in one chunk: rows of many chunks are picked several times slower
             table = table.combine_chunks().take(pa.array(np.argsort(of, kind="stable")))
