@@ -21,12 +21,12 @@ from panes.operators.join import JOIN, SIDES, JoinMachine, JoinSpec, SideSpec, l
 from panes.plan.clauses import Reader
 from panes.plan.expressions import Expression, Scope, column_node
 from panes.plan.hints import did_you_mean
-from panes.plan.join import common_time
 from panes.plan.names import Given, JoinSide, Names
 from panes.plan.operator_plan import OperatorPlan, PortStream, checked_use, identity_of, own_columns, stamped_output
 from panes.plan.operator_ports import PortPlan
 from panes.plan.query import StreamPlan
 from panes.plan.scalars import Scalars
+from panes.plan.together import common_time
 from panes.plan.written import as_written
 from panes.units import TimeDomain
 

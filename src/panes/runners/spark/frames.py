@@ -39,8 +39,7 @@ from panes.plan.relation_query import SIDE
 from panes.runners.spark.check import check_silence
 from panes.runners.spark.event_time import EVENT_TIME, EventTime
 from panes.runners.spark.explain import SparkExplanation, explain
-from panes.runners.spark.fitting import fit
-from panes.runners.spark.flows import flow_frame, late_frame
+from panes.runners.spark.flows import fit, flow_frame, late_frame
 from panes.runners.spark.frame_columns import Numbered
 from panes.runners.spark.operator_frames import GraphRows, one_step, operator_frame
 from panes.runners.spark.runner import to_spark

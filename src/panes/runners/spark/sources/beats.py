@@ -19,7 +19,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructType
 
 from panes.runners.spark.beats import BEAT, beat_bytes
-from panes.runners.spark.sources.register import register
+from panes.runners.spark.sources.folders import register
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

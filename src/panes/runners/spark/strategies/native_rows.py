@@ -14,9 +14,8 @@ import pyarrow as pa
 from panes.connectors.spark_types import INSTANT, spark_schema, spark_type, storable, storable_schema
 from panes.errors import QueryError
 from panes.plan.query import QueryPlan
-from panes.runners.spark.columns import ColumnBuilder, NoColumn
+from panes.runners.spark.columns import ColumnBuilder, NoColumn, RowColumns, made
 from panes.runners.spark.group_operator import GroupQuery, used_columns
-from panes.runners.spark.row_columns import RowColumns, made
 from panes.runners.spark.strategies.card import StrategyJob
 from panes.runners.spark.strategies.native_aggregates import ORDER, TIME, Native, SlicePart, native_aggregate
 from panes.runners.spark.strategies.native_windows import TIME_LIMIT, label_of
