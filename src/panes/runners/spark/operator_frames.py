@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -77,7 +78,7 @@ def operator_frame(
     query, sources = GraphQuery.of(node, windows, sequence, streaming=given.streaming)
     frames = [given.frame_of(each) for each in sources]
     _check_sequence(query)
-    streaming = _streaming(frames)
+    streaming = all_streaming(frames, "matched or merged")
     keys = split_keys(node, streaming=streaming, windows=windows)
     groups = key_groups if any(keys) else 1
     leaves = query.leaves
@@ -85,7 +86,7 @@ def operator_frame(
         leaf.used.update(name for name in leaf.schema.names if late or name == sequence)
     if not streaming:
         rows = [_packed(frame, leaf, k, groups) for frame, leaf, k in zip(frames, leaves, keys)]
-        return _static(_union(rows), query)
+        return _static(union(rows), query)
     for leaf in leaves:
         check_silence(leaf.stream, node)
     check_session(frames[0].sparkSession, key_groups=key_groups)
@@ -95,7 +96,7 @@ def operator_frame(
         for frame, leaf, k, time in zip(frames, leaves, keys, times)
     ]
     # the watermark is kept by Spark from here on, the least of all streams
-    packed = _union([each.drop(PACKED_TIME) for each in rows])
+    packed = union([each.drop(PACKED_TIME) for each in rows])
     running = replace(query, times=times, latest=latest)
     made = in_groups(packed, running, _MILLIS, groups, late=late, inside=inside)
     return made if inside else watched(made, query.facts(groups))
@@ -112,12 +113,13 @@ def _check_sequence(query: GraphQuery) -> None:
         raise QueryError(f"sequence={wanted!r} must be a column of single values, which have an order")
 
 
-def _streaming(frames: Sequence[DataFrame]) -> bool:
+def all_streaming(frames: Sequence[DataFrame], what: str) -> bool:
+    """Whether frames are streaming, which all must be, or none; `what` is done to them."""
     streaming = [bool(frame.isStreaming) for frame in frames]
     if any(streaming) and not all(streaming):
         raise QueryError(
-            "to_spark(): some of the streams that are matched or merged are streaming and some are static, which "
-            "Spark can't have in one query; give it all as streams, or all as static frames"
+            f"to_spark(): some of the streams that are {what} are streaming and some are static, which Spark can't "
+            "have in one query; give it all as streams, or all as static frames"
         )
     return any(streaming)
 
@@ -127,11 +129,9 @@ def _packed(frame: DataFrame, leaf: Leaf, keys: Sequence[str], groups: int, time
     return mapped(frame, leaf.columns, packer, PACKED)
 
 
-def _union(frames: Sequence[DataFrame]) -> DataFrame:
-    first, *others = frames
-    for frame in others:
-        first = first.union(frame)
-    return first
+def union(frames: Sequence[DataFrame]) -> DataFrame:
+    """The rows of all frames."""
+    return reduce(lambda first, other: first.union(other), frames)
 
 
 def _static(packed: DataFrame, query: GraphQuery) -> DataFrame:
