@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
@@ -66,9 +65,7 @@ def stream_of_sides(streams: Sequence[StreamPlan], sides: Sequence[JoinSide]) ->
     if twice is not None:
         raise QueryError(f"join: two columns would be named {twice!r} inside; give the streams other names")
     schema = pa.schema(fields)
-    plan = StreamPlan(
-        scope=Scope(schema), time=TIME, domain=domain, keys=keys, **_most_patient(streams, domain, "join")
-    )
+    plan = _most_patient(StreamPlan(Scope(schema), TIME, domain, keys), streams, "join")
     taggings = []
     for i, stream in enumerate(streams):
         columns = dict(zip(names.side_schemas[i].names, sides[i].schema.names))
@@ -99,20 +96,22 @@ def _scaled(ticks: int, given: TimeDomain, wanted: TimeDomain) -> int:
     return ticks * int(given.nanos_per_tick) // int(wanted.nanos_per_tick)
 
 
-def _most_patient(streams: Sequence[StreamPlan], domain: TimeDomain, what: str) -> dict[str, Any]:
-    """What the streams wait for and hold, together: as much as any of them. One in order waits for nothing."""
+def _most_patient(plan: StreamPlan, streams: Sequence[StreamPlan], what: str) -> StreamPlan:
+    """The plan, waiting for and holding as much as any of the streams that it is of. One in order waits for nothing."""
+    domain = plan.domain
     manual = [s.watermark == MANUAL for s in streams]
     if any(manual) and not all(manual):
         raise QueryError(f"{what}: watermark='manual' must hold for all streams, or for none")
     waits = [_scaled(int(s.watermark), s.domain, domain) for s in streams if s.watermark not in (None, MANUAL)]
     lateness = [_scaled(s.lateness, s.domain, domain) for s in streams if s.lateness is not None]
     kept = [s.keep_late for s in streams if s.keep_late is not None]
-    return {
-        "watermark": MANUAL if any(manual) else max(waits, default=None),
-        "lateness": max(lateness, default=None),
-        "keep_late": max(kept) if len(kept) == len(streams) else None,
-        "silence": merged_silence(s.silence for s in streams),
-    }
+    return replace(
+        plan,
+        watermark=MANUAL if any(manual) else max(waits, default=None),
+        lateness=max(lateness, default=None),
+        keep_late=max(kept) if len(kept) == len(streams) else None,
+        silence=merged_silence(s.silence for s in streams),
+    )
 
 
 def _keys(streams: Sequence[StreamPlan]) -> tuple[str, ...]:
@@ -239,9 +238,8 @@ def merge_plans(plans: Sequence[StreamPlan]) -> tuple[StreamPlan, tuple[str, ...
     whole = Flow.of(first, names).schema
     for i, plan in enumerate(plans[1:], 2):
         _same_columns(whole, Flow.of(plan, names).schema, i)
-    scope, shown = Scope(whole), tuple(schema.names)
-    merged = replace(first, scope=scope, where=(), shown=shown, **_most_patient(plans, first.domain, "merge"))
-    return merged, names
+    merged = replace(first, scope=Scope(whole), where=(), shown=tuple(schema.names))
+    return _most_patient(merged, plans, "merge"), names
 
 
 def _same_columns(one: pa.Schema, other: pa.Schema, number: int) -> None:

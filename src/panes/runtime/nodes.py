@@ -104,7 +104,7 @@ class RunningNode(ABC):
     def load(self, facts: Mapping[str, object], tables: Mapping[str, pa.Table]) -> None:
         """Go on from there; for a node that has seen nothing."""
         self.load_rows({name: facts[name] for name in facts if name != "clock"}, tables)
-        clock = fact(facts, "clock", dict) if self.clocked else facts.get("clock", {})
+        clock = fact(facts, "clock", dict) if self.clocked or "clock" in facts else {}
         demand(set(clock) == set(self.clocked), "something else is remembered of the clock")
         for name, state in self.clocked.items():
             state.load_clock(fact(clock, name, dict))

@@ -9,7 +9,7 @@ is due tells the run's `Alarm`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 from panes.plan.silence import Silence
 from panes.slicing.results import Result
@@ -52,12 +52,12 @@ class ClockState:
     #: whole numbers, true or false, beats, or such objects themselves; what is None at first may stay so
     remembers: ClassVar[tuple[str, ...]] = ()
 
-    def dump_clock(self) -> dict[str, Any]:
+    def dump_clock(self) -> dict[str, object]:
         """All that is remembered."""
         held = {name: getattr(self, name) for name in self.remembers}
         return {name: each.dump_clock() if isinstance(each, ClockState) else each for name, each in held.items()}
 
-    def load_clock(self, facts: Mapping[str, Any]) -> None:
+    def load_clock(self, facts: Mapping[str, object]) -> None:
         """Go on from there; for an object that has heard nothing."""
         demand(set(facts) == set(self.remembers), "something else is remembered of the clock")
         for name in self.remembers:
@@ -71,7 +71,7 @@ class ClockState:
                 setattr(self, name, value(kept, name, int if fresh is None else type(fresh)))
 
 
-def _beat(kept: list[Any] | Beat) -> Beat:
+def _beat(kept: list[object] | Beat) -> Beat:
     demand(len(kept) == len(Beat._fields), "a beat has too few parts, or too many")
     now, since, waits, reached = kept
     tick = None if reached is None else value(reached, "reached", int)
