@@ -15,8 +15,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from bench.spark.data import SCHEMA
-from panes.runners.spark.sources.folders import RowRange, shares
-from panes.runners.spark.sources.register import register
+from panes.runners.spark.sources.folders import RowRange, register, shares
 
 _KEYS = 1000
 _PARTITIONS = 2

@@ -19,7 +19,7 @@ from pyspark import cloudpickle
 
 from panes.runners.spark import group_state, stored
 from panes.runners.spark.group_operator import GroupQuery, used_columns
-from panes.runners.spark.operator_cache import OperatorCache
+from panes.runners.spark.group_state import OperatorCache
 from panes.runners.spark.packing import Packer, from_bytes, group_labels, hash_groups
 from panes.runners.spark.processor import GroupProcessor
 from tests.fuzz.engine import Engine

@@ -211,7 +211,7 @@ def test_several_windows_sessions_and_a_stream_with_itself() -> None:
 def test_a_join_takes_three_streams() -> None:
     from panes.api.together import join_streams
     from panes.plan.clauses import RelationClauses
-    from panes.plan.join import JoinClause
+    from panes.plan.together import JoinClause
 
     def numbers(name: str, *values: int) -> tuple[str, Any]:
         return name, pn.stream([{"time": i, "id": v, name: v * 10} for i, v in enumerate(values)], time="time")

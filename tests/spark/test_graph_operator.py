@@ -14,7 +14,7 @@ from panes.runners.local.reading import ReadOptions, batches
 from panes.runners.spark.event_time import EventTime
 from panes.runners.spark.graph_query import FrameRows, GraphQuery
 from panes.runners.spark.group_operator import reach, take
-from panes.runners.spark.operator_spread import split_keys
+from panes.runners.spark.operator_frames import split_keys
 from tests.spark.operator_cases import CASES, WINDOWS, table
 
 LEFT, RIGHT = table(60, 1), table(50, 2)

@@ -14,13 +14,12 @@ import pytest
 import panes as pn
 from panes.errors import SnapshotMismatch
 from panes.operators import count, sliding, time
-from panes.runners.spark import group_state, operator_cache
+from panes.runners.spark import group_state
 from panes.runners.spark.event_time import EventTime
 from panes.runners.spark.graph_query import LEAF, GraphQuery
 from panes.runners.spark.group_operator import GroupQuery as WindowQuery
 from panes.runners.spark.group_operator import PassedQuery, Runnable, run, used_columns
-from panes.runners.spark.group_state import GroupState
-from panes.runners.spark.operator_cache import OperatorCache
+from panes.runners.spark.group_state import GroupState, OperatorCache
 from panes.runners.spark.packing import to_bytes
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.int64()), ("v", pa.float64())])
@@ -181,7 +180,7 @@ def test_workers_keep_operators_within_a_limit() -> None:
 
 def test_workers_keep_no_more_than_their_share_of_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     unlimited, limited = tmp_path / "memory.max", tmp_path / "memory.limit_in_bytes"
-    monkeypatch.setattr(operator_cache, "_CONTAINER_LIMITS", (unlimited, limited))
+    monkeypatch.setattr(group_state, "_CONTAINER_LIMITS", (unlimited, limited))
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     pages = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 16 << 18}  # 16 GiB
     monkeypatch.setattr("os.sysconf", pages.__getitem__)

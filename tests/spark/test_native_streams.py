@@ -18,8 +18,7 @@ from panes.errors import QueryError
 from panes.runners.spark.event_time import PassedTime
 from panes.runners.spark.runner import choose
 from panes.runners.spark.strategies.card import StrategyJob
-from panes.runners.spark.strategies.native_cells import StreamCells
-from panes.runners.spark.strategies.native_windows import Slices
+from panes.runners.spark.strategies.native_windows import Slices, StreamCells
 from panes.windows.base import ALWAYS, ContextFree
 from tests.spark.native_cases import random_windows, rows, same_results
 

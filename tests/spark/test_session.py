@@ -19,8 +19,7 @@ import panes as pn
 from panes.errors import QueryError
 from panes.runners.spark import check
 from panes.runners.spark.check import SparkSettingWarning, check_session
-from panes.runners.spark.home import installed_home, spark_home
-from panes.runners.spark.java import Java, class_archive_options, find_java
+from panes.runners.spark.java import Java, class_archive_options, find_java, installed_home, spark_home
 from panes.runners.spark.session import CHANGELOG, LOG, ROCKSDB, SHUFFLE_PARTITIONS, STATE_STORE
 from panes.testing import micro_batches
 

@@ -190,7 +190,7 @@ class QueryResults(Collectable):
         - `trusted`: the bytes are as you wrote them. What your own windows, aggregates and policies keep is pickled,
           and reading a pickle runs whatever code is in it; without `trusted` such bytes are refused.
         """
-        from panes.runtime.operators import make_operator
+        from panes.runtime.nodes import make_operator
 
         return make_operator(
             self._plan, restore=restore, store=store, trusted=trusted, keep_late=self._plan.stream.keep_late

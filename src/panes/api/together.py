@@ -21,7 +21,7 @@ def merge(*streams: Stream) -> Stream:
     All must have the same columns, time and keys. Streams that are in order give one that is in order of time.
     """
     from panes.plan.graph import MergeNode
-    from panes.plan.merging import merge_plans
+    from panes.plan.together import merge_plans
 
     for i, given in enumerate(streams):
         if not isinstance(given, Stream):
@@ -89,9 +89,9 @@ def join_streams(
 ) -> Query:
     """Two or more named streams, each after the first joined to those before it as its clause says."""
     from panes.plan.graph import MergeNode, PushedNode, TagNode
-    from panes.plan.join import JoinClauses, check_clauses, check_windows, stream_of_sides
     from panes.plan.names import JoinSide
     from panes.plan.relation_query import plan_sides
+    from panes.plan.together import JoinClauses, check_clauses, check_windows, stream_of_sides
 
     for i, (name, stream) in enumerate(streams):
         if not isinstance(stream, Stream):
@@ -104,7 +104,7 @@ def join_streams(
     check_clauses(clauses, bool(plan.keys))
     windows = dict(window) if isinstance(window, Mapping) else {str(window): window}
     query = plan_sides(plan, windows, asked, sides, JoinClauses(clauses, plan.keys), emit_empty=emit_empty)
-    check_windows(windows, plan.domain)
+    check_windows(query.bound)
     nodes = [stream._node for _, stream in streams]
     if all(node.pushed for node in nodes):
         return Query.of(PushedNode.of(plan.schema), query)

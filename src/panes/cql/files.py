@@ -171,7 +171,7 @@ class SparkFiles:
             raise DataError(f"FILE ('{self.path}'): {str(error).splitlines()[0]}") from error
 
     def _frame(self, session: SparkSession) -> DataFrame:
-        from panes.runners.spark.fitting import fit, parse_lines
+        from panes.runners.spark.flows import fit, parse_lines
 
         reader: Any = session.readStream if self.streaming else session.read
         kind = self._kind()

@@ -23,10 +23,10 @@ from panes.operators.models import InputPort, Model, OutputPort, Use
 from panes.plan.arrival import ARRIVAL_TIME, ARRIVAL_TYPE, Arrival
 from panes.plan.batches import conform
 from panes.plan.flow import Flow
-from panes.plan.join import Tagging
 from panes.plan.operator_plan import OperatorPlan
 from panes.plan.query import QueryPlan, StreamPlan
 from panes.plan.silence import BY_ROWS, Silence
+from panes.plan.together import Tagging
 from panes.plan.types import canonical_schema
 from panes.windows.base import TIME, Bound, ContextFree
 from panes.windows.session import SessionScan

@@ -21,12 +21,12 @@ from panes.operators.join import JOIN, SIDES, JoinMachine, JoinSpec, SideSpec, l
 from panes.plan.clauses import Reader
 from panes.plan.expressions import Expression, Scope, column_node
 from panes.plan.hints import did_you_mean
-from panes.plan.join import common_time
 from panes.plan.names import Given, JoinSide, Names
 from panes.plan.operator_plan import OperatorPlan, PortStream, checked_use, identity_of, own_columns, stamped_output
 from panes.plan.operator_ports import PortPlan
 from panes.plan.query import StreamPlan
 from panes.plan.scalars import Scalars
+from panes.plan.together import common_time
 from panes.plan.written import as_written
 from panes.units import TimeDomain
 
@@ -161,7 +161,7 @@ def _equality(names: Names, part: exp.Expr) -> tuple[Expression, Expression] | N
 
 def _reads(names: Names, expression: Expression) -> set[int]:
     """The sides whose columns an expression looks at."""
-    return {side for side in range(2) if set(expression.columns) & set(names.side_schema(side).names)}
+    return {side for side in range(2) if set(expression.columns) & set(names.side_schemas[side].names)}
 
 
 def _type(names: Names, expression: Expression) -> pa.DataType:
@@ -268,7 +268,7 @@ class _Both:
     def __init__(
         self, names: Names, ports: Sequence[PortPlan], entries: Mapping[str, Expression], parts: _Parts
     ) -> None:
-        inner = [{*names.side_schema(i).names} for i in range(2)]
+        inner = [{*side.names} for side in names.side_schemas[:2]]
         self._columns = [[f.name for f in port.rows if f.name in inner[i]] for i, port in enumerate(ports)]
         every = pa.schema([port.rows.field(n) for port, mine in zip(ports, self._columns) for n in mine])
         self._scalars = Scalars(Scope(every), entries)

@@ -67,24 +67,26 @@ class Names:
             return inside(self.sides[side].alias, name)
         return of_row(name) if name in RESERVED and name in self.windows.names else name
 
+    @cached_property
+    def side_schemas(self) -> tuple[pa.Schema, ...]:
+        """The columns of each side, by their names inside."""
+        sides = enumerate(self.sides)
+        return tuple(pa.schema([pa.field(self.inner(s, f.name), f.type) for f in side.schema]) for s, side in sides)
+
     def _of_windows(self, name: str) -> str | None:
         """The column of windows that a bare name means: these come before columns of the rows."""
         bounds = [n for n in self.window_schema.names if n in RESERVED]
         return name if name in bounds else None if name in self.scope.names else find_name(name, bounds)
 
-    def side_schema(self, side: int) -> pa.Schema:
-        return pa.schema([pa.field(self.inner(side, f.name), f.type) for f in self.sides[side].schema])
-
     @cached_property
     def window_schema(self) -> pa.Schema:
         """Columns of windows, without those that a column of the rows hides."""
-        taken = {n for s in range(len(self.sides)) for n in self.side_schema(s).names}
+        taken = {n for side in self.side_schemas for n in side.names}
         return pa.schema([f for f in self.windows if f.name not in taken])
 
     @cached_property
     def scope(self) -> Scope:
-        parts = [self.side_schema(s) for s in range(len(self.sides))]
-        return Scope(pa.schema([f for part in (*parts, self.window_schema) for f in part]))
+        return Scope(pa.schema([f for part in (*self.side_schemas, self.window_schema) for f in part]))
 
     def of_window(self, name: str | None) -> bool:
         """Whether all rows of a window have the same value in this column: its bounds, and its key."""
@@ -206,13 +208,11 @@ class Names:
 
     def bare_name(self, column: exp.Column, text: str) -> str | None:
         """What a column, by its name inside, is called in its own side; None if it is a field of one."""
-        name = self.scope.resolve(column.copy(), text).column
-        if name is None:
-            return name
-        for s, side in enumerate(self.sides):
-            for own in side.schema.names:
-                if self.inner(s, own) == name:
-                    return str(own)
+        known = len(column.parts) == 1 and column.name in self.scope.names
+        name = column.name if known else self.scope.resolve(column.copy(), text).column
+        for side, inside in zip(self.sides, self.side_schemas):
+            if name in inside.names:
+                return str(side.schema.names[inside.names.index(name)])
         return name
 
 

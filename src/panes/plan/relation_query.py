@@ -13,15 +13,16 @@ import pyarrow as pa
 from sqlglot import exp
 
 from panes.aggregates.rows import CollectRows
+from panes.aggregates.totals import Count
 from panes.errors import QueryError, WrongType
-from panes.plan.aggregation import check_filter
+from panes.plan.aggregation import check_filter, compile_aggregates
 from panes.plan.clauses import Entry, Reader, RelationClauses, Tree, several
 from panes.plan.expressions import Expression, Scope, text_of
-from panes.plan.grouped import GroupCompiler, has_aggregate
-from panes.plan.grouped_rows import GroupLayout
+from panes.plan.grouped import GroupCompiler, GroupLayout, has_aggregate
 from panes.plan.names import Given, JoinSide, Names, of_row
 from panes.plan.query import QueryPlan, StreamPlan, plan_query
 from panes.plan.relation import ROWS, WindowRelation
+from panes.plan.scalars import Scalars
 from panes.plan.steps import RESERVED
 from panes.plan.tagged import JoinedSide, Layout, Statement
 from panes.plan.trees import bare, copied
@@ -107,16 +108,18 @@ def plan_sides(
 
     With several sides, `stream` has the number of each row's side in SIDE, and columns named `alias__column`.
     """
-    probe = plan_query(stream, windows, {ROWS: CollectRows((stream.time,))}, emit_empty=emit_empty)
-    of_window = pa.schema([f for f in probe.given.schema if f.name != ROWS])
+    counted = plan_query(stream, windows, {ROWS: Count(())}, emit_empty=emit_empty)
+    of_window = pa.schema([f for f in counted.given.schema if f.name != ROWS])
     names, joined = joins(Names(sides, of_window))
     told = "".join(f"{clause}; " for clause in joins.clauses)
     resolved = _Resolved(names, asked, joined)
-    columns = [tuple(n for n in names.side_schema(s).names if n in resolved.used) for s in range(len(sides))]
+    columns = [tuple(n for n in side.names if n in resolved.used) for side in names.side_schemas]
     if len(sides) == 1 and not columns[0]:
         columns = [(names.inner(0, stream.time),)]  # rows must be there to be counted
     collected = [*([SIDE] if len(sides) > 1 else []), *(n for side in columns for n in side)]
-    plan = plan_query(stream, windows, {ROWS: CollectRows(tuple(collected))}, emit_empty=emit_empty)
+    aggregation = compile_aggregates({ROWS: CollectRows(tuple(collected))}, stream.scope)
+    scalars = Scalars(stream.scope, {**counted.scalars.wanted, **aggregation.inputs})
+    plan = replace(counted, aggregation=aggregation, scalars=scalars)
     schema = names.scope.schema
     fields = tuple(pa.schema([schema.field(n) for n in side]) for side in columns)
     layout = Layout(fields, names.window_schema, joined)
@@ -139,6 +142,8 @@ class _Resolved:
         self._having = None if asked.having is None else reader.condition(asked.having)
         groups = [reader.condition(item) for item in several(asked.group_by)]
         trees = [*self._entries, *(t for t, _ in self._order), *([self._having] if self._having else [])]
+        self._selected: dict[str, Expression] = {}
+        self._ordered: list[tuple[Expression, str]] = []
         self._groups: GroupCompiler | None = None
         if groups or any(has_aggregate(t.tree) for t in trees):
             self._groups = GroupCompiler(names, [names.scope.resolve(copied(g.tree), g.text) for g in groups])
@@ -146,10 +151,16 @@ class _Resolved:
         elif self._having is not None:
             raise QueryError("having needs group_by or an aggregate; a condition on single rows goes to where")
         else:
-            read = [names.scope.resolve(copied(t.tree), t.text) for t in trees]
+            read = self._resolve(names.scope)
         read += [] if self._where is None else [self._where]
         read += [join.on for join in joins if join.on is not None]
         self.used = frozenset(name for e in read for name in e.columns)
+
+    def _resolve(self, scope: Scope) -> list[Expression]:
+        """What is selected and ordered by, of rows or groups with these columns; returns all of it."""
+        self._selected = {e.name: scope.resolve(copied(e.tree), e.text) for e in self._entries}
+        self._ordered = [(scope.resolve(t.tree, t.text), direction) for t, direction in self._order]
+        return [*self._selected.values(), *(e for e, _ in self._ordered)]
 
     def _split(self, groups: GroupCompiler) -> list[Expression]:
         """Trees over rows to trees over groups; returns what groups read of the rows."""
@@ -178,6 +189,7 @@ class _Resolved:
             where=self._where,
             every_window=every_window,
         )
+        self._resolve(Scope(layout.schema))
         having = None
         if self._having is not None:
             having = Scope(layout.schema).resolve(self._having.tree, self._having.text)
@@ -188,11 +200,9 @@ class _Resolved:
         return self._statement(layout, having, last)
 
     def _statement(self, layout: Layout, where: Expression | None, last: Ordering) -> tuple[Statement, tuple[str, ...]]:
-        scope = Scope(layout.schema)
-        outputs = {e.name: scope.resolve(e.tree, e.text) for e in self._entries if not self._given_anyway(e)}
-        order = [(scope.resolve(t.tree, t.text), direction) for t, direction in self._order]
+        outputs = {e.name: self._selected[e.name] for e in self._entries if not self._given_anyway(e)}
         # what is the same for all rows of a window puts none before another
-        order = [(e, direction) for e, direction in order if not self._names.of_window(e.column)]
+        order = [(e, direction) for e, direction in self._ordered if not self._names.of_window(e.column)]
         if self._asked.distinct:
             selected = {bare(e.tree): e for e in outputs.values()}
             odd = next((e.text for e, _ in order if bare(e.tree) not in selected), None)

@@ -10,10 +10,10 @@ from panes.errors import QueryError
 from panes.operators.clauses import Clause, in_ticks
 from panes.operators.models import Model
 from panes.operators.user import Operator, user_machine
-from panes.plan.join import common_time
 from panes.plan.operator_plan import OperatorPlan, checked_use, identity_of, stamped_output
 from panes.plan.operator_ports import PortPlan
 from panes.plan.query import StreamPlan
+from panes.plan.together import common_time
 from panes.plan.types import arrow_schema
 
 

@@ -23,17 +23,17 @@ def place_of(node: exp.Expr) -> tuple[int, int] | None:
 
     Parsers of our own keep more, in `piece`: where words and signs are that sqlglot forgets.
     """
-    places, parts = [], [node]
+    starts, ends, parts = [], [], [node]
     while parts:
         part = parts.pop()
         meta = part._meta or {}
-        if "piece" in meta:
-            places.append(meta["piece"])
-            continue  # what is below may be from elsewhere in the text
-        if "start" in meta:
-            places.append((meta["start"], meta["end"] + 1))
-        parts.extend(part.iter_expressions())
-    return (min(start for start, _ in places), max(end for _, end in places)) if places else None
+        start, end = meta.get("piece") or (meta.get("start"), meta.get("end", 0) + 1)
+        if start is not None:
+            starts.append(start)
+            ends.append(end)
+        if "piece" not in meta:  # below one, what there is may be from elsewhere in the text
+            parts.extend(part.iter_expressions())
+    return (min(starts), max(ends)) if starts else None
 
 
 def in_place_of(node: exp.Expr, other: exp.Expr, text: str | None = None) -> exp.Expr:

@@ -35,23 +35,25 @@ from panes.runtime.nodes import (
     rows_alone,
     under,
 )
-from panes.runtime.quiet import Alarm, Beat, ByClock, Quiet, SilenceLimit
+from panes.runtime.quiet import Alarm, Beat, ByClock, ClockState, Quiet, SilenceLimit
 from panes.runtime.rejects import Rejects
 from panes.slicing.key_index import LARGE
 from panes.state.checked import INT64, columns_of, demand, fact, numbers, read_table, value
 
 
-class Line(ABC):
+class Line(ClockState, ABC):
     """One input while it is merged: rows that wait, in the order in which they came.
 
     `patience`: silent for so long by the clock, it is not waited for; None: for ever.
     """
 
-    def __init__(self, patience: int | None, alarm: Alarm | None, timeout: SilenceLimit | None = None) -> None:
+    remembers = ("_quiet", "_timeout", "came_to", "silent", "beat", "before")
+
+    def __init__(self, patience: int | None, alarm: Alarm | None, timeout: int | None = None) -> None:
         self._patience = patience
         self._alarm = alarm
         self._quiet = Quiet()
-        self._timeout = timeout or SilenceLimit(None, None)
+        self._timeout = SilenceLimit(timeout, alarm)
         #: the largest time of the rows that have come, and of those that the input says have
         self.top = NO_TIME
         self.came_to = NO_TIME
@@ -150,6 +152,10 @@ class Merging(RunningNode):
 
     lines: Sequence[Line]
 
+    def listen(self, **clocks: ClockState) -> None:
+        """The run goes by a clock, which its lines remember, and `clocks`."""
+        self.clocked = {f"line{i}": line for i, line in enumerate(self.lines)} | clocks
+
     def hungry(self) -> list[Inlet]:
         return [inlet for line, node in zip(self.lines, self.inputs) for inlet in line.hungry(node)]
 
@@ -166,6 +172,8 @@ class RunningMerge(Merging):
         self.lines: list[RowsLine] = [
             RowsLine(node.schema, node.time, 0 if live else each.silence.patience, alarm) for each in node.inputs
         ]
+        if self._clocked:
+            self.listen()
         #: nobody waits for another
         self._live = live and alarm is None
 
@@ -197,13 +205,13 @@ class RunningMerge(Merging):
             return table
         return table.take(pa.array(np.argsort(np.concatenate([tops for _, tops in taken]), kind="stable")))
 
-    def dump(self) -> State:
+    def dump_rows(self) -> State:
         waiting = [line.kept() for line in self.lines]
         tables = {f"rows{i}": table for i, (table, _) in enumerate(waiting)}
         tops = {f"tops{i}": pa.table({"top": pa.array(tops)}) for i, (_, tops) in enumerate(waiting)}
         return {"tops": [line.top for line in self.lines]}, tables | tops
 
-    def load(self, facts: Mapping[str, object], tables: Mapping[str, pa.Table]) -> None:
+    def load_rows(self, facts: Mapping[str, object], tables: Mapping[str, pa.Table]) -> None:
         for i, (line, top) in enumerate(zip(self.lines, _tops(facts, len(self.lines)))):
             rows, tops = read_table(tables, f"rows{i}"), read_table(tables, f"tops{i}", {"top": INT64})
             columns_of(rows, f"rows{i}", {f.name: f.type for f in self._schema})
@@ -274,6 +282,7 @@ class RunningOperator(Merging):
         if alarm is not None:
             silence = merged([port.stream.silence for port in node.plan.ports])
             self._clock = ByClock(silence, node.plan.outputs[0].stream.domain, alarm)
+            self.listen(time=self._clock)
         #: where the clock, or a row, has brought the time of the machine
         self._time = NO_TIME
         self.by_time = any("time" in clause.form for clause in node.plan.use.windows.values())
@@ -342,19 +351,23 @@ class RunningOperator(Merging):
         came = self.lines[0].came_to
         return Reached(port.stream.time, port.time_type, came) if passes and came > NO_TIME else UNKNOWN
 
-    def dump(self) -> State:
+    def dump_rows(self) -> State:
         facts, tables = self._machine.dump()
         kept = {f"machine.{name}": table for name, table in tables.items()}
         for i, line in enumerate(self.lines):
             kept |= {f"side{i}.{name}": table for name, table in line.dump().items()}
-        return {"machine": facts, "tops": [line.top for line in self.lines]}, kept
+        known = {"time": self._time} if self._time > NO_TIME else {}
+        ended = {"ended": True} if self._ended else {}
+        return {"machine": facts, "tops": [line.top for line in self.lines], **known, **ended}, kept
 
-    def load(self, facts: Mapping[str, object], tables: Mapping[str, pa.Table]) -> None:
+    def load_rows(self, facts: Mapping[str, object], tables: Mapping[str, pa.Table]) -> None:
         machine = fact(facts, "machine", dict)
         self._machine = self._plan.start(value(machine.get("mechanism", "auto"), "mechanism", str))
         self._machine.load(machine, under("machine.", tables))
         for i, (line, top) in enumerate(zip(self.lines, _tops(facts, len(self.lines)))):
             line.load(top, under(f"side{i}.", tables))
+        self._time = value(facts.get("time", NO_TIME), "time", int, low=NO_TIME, high=ENDED)
+        self._ended = "ended" in facts
 
     @property
     def nbytes(self) -> int:
@@ -370,7 +383,7 @@ class PortLine(Line):
         self.number = number
         self.port = ports[number]
         silence = self.port.stream.silence
-        super().__init__(0 if live else silence.patience, alarm, SilenceLimit(silence.timeout, alarm))
+        super().__init__(0 if live else silence.patience, alarm, silence.timeout)
         self._empty = [port.rows.empty_table() for port in ports]
         self._waiting: list[Arrivals] = []
 

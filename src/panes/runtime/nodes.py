@@ -16,15 +16,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from panes.errors import QueryError
 from panes.operators.arrivals import NO_TIME, PortOutput
 from panes.plan.arrival import stamped as stamped_on_arrival
 from panes.plan.batches import conform
 from panes.plan.graph import WINDOW_END, FitNode, SelectNode, StampNode, TagNode, WindowsNode, given_at_end
+from panes.plan.query import QueryPlan
 from panes.runtime.arrivals import passed_on
-from panes.runtime.operators import make_operator, pass_on
-from panes.runtime.quiet import Alarm, Beat, ByClock, SilenceLimit, moved
+from panes.runtime.quiet import Alarm, Beat, ByClock, ClockState, SilenceLimit, moved
 from panes.runtime.rejects import Rejects
-from panes.state.checked import demand, one_row, read_table
+from panes.slicing.operator import SliceOperator
+from panes.state.checked import demand, fact, one_row, read_table, whole
 from panes.windows.base import ALWAYS
 
 State = tuple[dict[str, Any], dict[str, pa.Table]]
@@ -80,6 +82,8 @@ class RunningNode(ABC):
     """One node, with the nodes that it reads."""
 
     inputs: tuple[RunningNode, ...] = ()
+    #: what it remembers of the clock, by name; nothing where the run does not go by one
+    clocked: Mapping[str, ClockState] = {}
     #: whether something happens when time passes without a row
     by_time = False
 
@@ -93,10 +97,24 @@ class RunningNode(ABC):
 
     def dump(self) -> State:
         """All that is kept from one step to the next."""
-        return {}, {}
+        facts, tables = self.dump_rows()
+        clock = {name: state.dump_clock() for name, state in self.clocked.items()}
+        return {**facts, **({"clock": clock} if clock else {})}, tables
 
     def load(self, facts: Mapping[str, object], tables: Mapping[str, pa.Table]) -> None:
         """Go on from there; for a node that has seen nothing."""
+        self.load_rows({name: facts[name] for name in facts if name != "clock"}, tables)
+        clock = fact(facts, "clock", dict) if self.clocked or "clock" in facts else {}
+        demand(set(clock) == set(self.clocked), "something else is remembered of the clock")
+        for name, state in self.clocked.items():
+            state.load_clock(fact(clock, name, dict))
+
+    def dump_rows(self) -> State:
+        """What is kept of the rows that came."""
+        return {}, {}
+
+    def load_rows(self, facts: Mapping[str, object], tables: Mapping[str, pa.Table]) -> None:
+        """Go on from there."""
         demand(not facts and not tables, "there is state of a node that keeps none")
 
     @property
@@ -137,10 +155,14 @@ class Inlet(RunningNode):
 class RowByRow(RunningNode):
     """A node that makes of each batch of its input what it does, and keeps nothing; beats pass."""
 
-    def __init__(self, schema: pa.Schema, source: RunningNode, timeout: SilenceLimit | None = None) -> None:
+    def __init__(
+        self, schema: pa.Schema, source: RunningNode, timeout: int | None = None, alarm: Alarm | None = None
+    ) -> None:
         self.inputs = (source,)
         self._schema = schema
-        self._timeout = timeout or SilenceLimit(None, None)
+        self._timeout = SilenceLimit(timeout, alarm)
+        if alarm is not None:
+            self.clocked = {"timeout": self._timeout}
 
     def step(self, rejects: Rejects) -> Gave:
         gave = self.inputs[0].step(rejects)
@@ -195,12 +217,18 @@ class RunningStamp(RowByRow):
         table, self._reached = stamped_on_arrival(given.table, self._time, self._reached, now)
         return rows_alone(table)
 
+    def dump_rows(self) -> State:
+        return {"reached": self._reached}, {}
+
+    def load_rows(self, facts: Mapping[str, object], tables: Mapping[str, pa.Table]) -> None:
+        self._reached = whole(facts, "reached")
+
 
 class RunningSelect(RowByRow):
     """`where` and `select`; punctuations pass."""
 
     def __init__(self, node: SelectNode, source: RunningNode, alarm: Alarm | None = None) -> None:
-        super().__init__(node.schema, source, SilenceLimit(node.silence.timeout, alarm))
+        super().__init__(node.schema, source, node.silence.timeout, alarm)
         self._flow = node.flow
 
     def made(self, given: PortOutput) -> PortOutput:
@@ -239,6 +267,8 @@ class RunningWindows(RunningNode):
         stream = node.plan.stream
         self._timeout = SilenceLimit(stream.silence.timeout, alarm)
         self._clock = None if alarm is None else ByClock(stream.silence, stream.domain, alarm)
+        if self._clock is not None:
+            self.clocked = {"timeout": self._timeout, "time": self._clock}
         self._ended = False
         #: the column that says when results are given, if they are given just then
         self._end = node.plan.shape.called(WINDOW_END)
@@ -284,10 +314,12 @@ class RunningWindows(RunningNode):
     def hungry(self) -> list[Inlet]:
         return [] if self._timeout.over else super().hungry()
 
-    def dump(self) -> State:
-        return {}, {"operator": pa.table({"snapshot": pa.array([self._op.snapshot()], pa.large_binary())})}
+    def dump_rows(self) -> State:
+        facts = {"ended": True} if self._ended else {}
+        return facts, {"operator": pa.table({"snapshot": pa.array([self._op.snapshot()], pa.large_binary())})}
 
-    def load(self, facts: Mapping[str, object], tables: Mapping[str, pa.Table]) -> None:
+    def load_rows(self, facts: Mapping[str, object], tables: Mapping[str, pa.Table]) -> None:
+        self._ended = "ended" in facts
         kept = one_row(read_table(tables, "operator", {"snapshot": pa.large_binary()}), "operator")["snapshot"]
         plan = self._node.plan
         self._op = make_operator(plan, restore=kept, trusted=plan.operator_spec().user_code)
@@ -313,3 +345,30 @@ def every_node(root: RunningNode) -> Iterator[RunningNode]:
 
     visit(root)
     return iter(seen.values())
+
+
+def make_operator(
+    plan: QueryPlan,
+    *,
+    restore: bytes | Sequence[bytes] | None = None,
+    store: str = "auto",
+    trusted: bool = False,
+    keep_late: int | None = None,
+) -> SliceOperator:
+    """An operator for the plan, empty or as it was when a snapshot (or its parts by key group) was taken.
+
+    `keep_late`: how many rows that no result uses are held; None: all, for whoever takes them after each batch.
+    """
+    if plan.early is not None and plan.early.by_batch:
+        raise QueryError(
+            "early('batch'): micro-batches are Spark's, and this run has none; say how often, as in early('10 s')"
+        )
+    operator = SliceOperator(plan.operator_spec(store=store, keep_late=keep_late))
+    return operator if restore is None else operator.restore(restore, trusted=trusted)
+
+
+def pass_on(op: SliceOperator, rejects: Rejects) -> None:
+    """What the query has not used, to whoever runs it."""
+    for row in op.take_late().to_pylist():
+        reason = row.pop("reason")
+        rejects.add(f"{reason} in a query inside", str(row))

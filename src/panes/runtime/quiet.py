@@ -8,11 +8,12 @@ is due tells the run's `Alarm`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Mapping
+from typing import ClassVar, NamedTuple, Protocol
 
 from panes.plan.silence import Silence
 from panes.slicing.results import Result
+from panes.state.checked import demand, fact, value
 from panes.units import TimeDomain
 from panes.windows.base import ALWAYS, NEVER
 
@@ -42,8 +43,45 @@ class Alarm(Protocol):
         """Something is due at this moment."""
 
 
-class Quiet:
+class ClockState:
+    """What is remembered of the clock from one step to the next, written and read by the names of attributes.
+
+    Moments are those of the clock of the run, so a run that goes on elsewhere must go by the same one.
+    """
+
+    #: whole numbers, true or false, beats, or such objects themselves; what is None at first may stay so
+    remembers: ClassVar[tuple[str, ...]] = ()
+
+    def dump_clock(self) -> dict[str, object]:
+        """All that is remembered."""
+        held = {name: getattr(self, name) for name in self.remembers}
+        return {name: each.dump_clock() if isinstance(each, ClockState) else each for name, each in held.items()}
+
+    def load_clock(self, facts: Mapping[str, object]) -> None:
+        """Go on from there; for an object that has heard nothing."""
+        demand(set(facts) == set(self.remembers), "something else is remembered of the clock")
+        for name in self.remembers:
+            fresh, kept = getattr(self, name), facts[name]
+            if isinstance(fresh, ClockState):
+                fresh.load_clock(fact(facts, name, dict))
+            elif isinstance(kept, list | Beat):
+                demand(fresh is None, f"{name!r} is not a beat")
+                setattr(self, name, _beat(kept))
+            elif kept is not None or fresh is not None:
+                setattr(self, name, value(kept, name, int if fresh is None else type(fresh)))
+
+
+def _beat(kept: list[object] | Beat) -> Beat:
+    demand(len(kept) == len(Beat._fields), "a beat has too few parts, or too many")
+    now, since, waits, reached = kept
+    tick = None if reached is None else value(reached, "reached", int)
+    return Beat(value(now, "now", int), value(since, "since", int), value(waits, "waits", bool), tick)
+
+
+class Quiet(ClockState):
     """How long a stream has been silent, as whoever reads it sees it."""
+
+    remembers = ("since", "_now", "_last")
 
     def __init__(self) -> None:
         #: when the silence began
@@ -61,8 +99,10 @@ class Quiet:
         self._last = self._now
 
 
-class SilenceLimit:
+class SilenceLimit(ClockState):
     """Ends a stream on which nothing has come for so long; None: it never does."""
+
+    remembers = ("_quiet", "over")
 
     def __init__(self, timeout: int | None, alarm: Alarm | None) -> None:
         self._timeout = None if alarm is None else timeout
@@ -85,8 +125,10 @@ class SilenceLimit:
         return self.over
 
 
-class ByClock:
+class ByClock(ClockState):
     """The time of one stream while it is quiet."""
+
+    remembers = ("_quiet", "_left_at")
 
     def __init__(self, silence: Silence, domain: TimeDomain, alarm: Alarm) -> None:
         self._silence = silence
@@ -163,8 +205,10 @@ def moved(clock: ByClock, beat: Beat, operator: Advanced) -> tuple[Result | None
     return result, beat._replace(reached=operator.watermark)
 
 
-class EarlyByClock:
+class EarlyByClock(ClockState):
     """When open windows are given as they stand, where that is every so often by the clock."""
+
+    remembers = ("_next",)
 
     def __init__(self, every: int, alarm: Alarm) -> None:
         self._every = every

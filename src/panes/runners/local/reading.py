@@ -116,19 +116,23 @@ def _as_needed(
 ) -> Iterator[PortOutput | Beat]:
     """Steps of a graph, each with what the hungry inlets can have."""
     items = {inlet: _read(leaf, reading) for inlet, leaf in readers}
+    left = {inlet: leaf.rows or ENDED for inlet, leaf in readers}
     while True:
-        hungry = list(dict.fromkeys(root.hungry()))
-        for inlet in hungry:
-            _fill(inlet, items[inlet])
+        for inlet in dict.fromkeys(root.hungry()):
+            left[inlet] -= _fill(inlet, items[inlet], left[inlet])
         gave = _step(root, [inlet for inlet, _ in readers], reading.rejects)
         yield from gave.items
         if gave.reached.ended:
             return
 
 
-def _fill(inlet: Inlet, items: Iterator[pa.Table | Beat]) -> None:
-    """The next rows, with the beat before them; or the beat alone, if there are none now."""
+def _fill(inlet: Inlet, items: Iterator[pa.Table | Beat], left: int) -> int:
+    """The next rows, with the beat before them; or the beat alone, if there are none now. How many rows there are.
+
+    Of the `left` rows that data is known to have, the last come with the end: it need not be asked for in another step.
+    """
     found: list[PortOutput | Beat] = []
+    came = 0
     for item in items:
         if isinstance(item, Beat):
             found.append(item)
@@ -136,10 +140,13 @@ def _fill(inlet: Inlet, items: Iterator[pa.Table | Beat]) -> None:
                 break
         elif item.num_rows:
             found.append(rows_alone(item))
-            break
+            came += item.num_rows
+            if came != left:
+                break
     else:
         inlet.tick = ENDED
     inlet.items = found
+    return came
 
 
 def _as_they_come(

@@ -16,7 +16,7 @@ from panes.plan.query import QueryPlan
 from panes.runners.local.progress import ProgressBar
 from panes.runners.local.reading import ReadOptions, arrivals, batches, check_unread
 from panes.runners.local.trace import Trace
-from panes.runtime.operators import make_operator
+from panes.runtime.nodes import make_operator
 from panes.runtime.quiet import Beat, ByClock, EarlyByClock, SilenceLimit, moved
 from panes.runtime.rejects import Rejects
 from panes.slicing.results import Result

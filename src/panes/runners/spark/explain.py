@@ -9,8 +9,8 @@ from dataclasses import dataclass, fields
 from panes.errors import QueryError
 from panes.plan.explain import Explanation
 from panes.runners.spark.check import check_session
+from panes.runners.spark.columns import session_problems
 from panes.runners.spark.event_time import EventTime
-from panes.runners.spark.row_columns import session_problems
 from panes.runners.spark.runner import STRATEGIES, choose
 from panes.runners.spark.session import SHUFFLE_PARTITIONS
 from panes.runners.spark.strategies.card import Strategy, StrategyJob

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import reduce
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -39,10 +38,9 @@ from panes.plan.relation_query import SIDE
 from panes.runners.spark.check import check_silence
 from panes.runners.spark.event_time import EVENT_TIME, EventTime
 from panes.runners.spark.explain import SparkExplanation, explain
-from panes.runners.spark.fitting import fit
-from panes.runners.spark.flows import flow_frame, late_frame
+from panes.runners.spark.flows import fit, flow_frame, late_frame
 from panes.runners.spark.frame_columns import Numbered
-from panes.runners.spark.operator_frames import GraphRows, one_step, operator_frame
+from panes.runners.spark.operator_frames import GraphRows, all_streaming, one_step, operator_frame, union
 from panes.runners.spark.runner import to_spark
 from panes.runners.spark.session import spark
 from panes.runners.spark.sources.socket import listen
@@ -178,17 +176,12 @@ def _tagged(node: TagNode, frame: DataFrame) -> DataFrame:
 
 def _union(node: MergeNode, windows: StreamPlan | None = None) -> DataFrame:
     frames = [frame_of(each) for each in node.inputs]
-    streaming = [frame.isStreaming for frame in frames]
-    if any(streaming) and not all(streaming):
-        raise QueryError(
-            "to_spark(): some of the streams that are merged or joined are streaming and some are static, which "
-            "Spark can't have in one query; give it all as streams, or all as static frames"
-        )
+    streaming = all_streaming(frames, "merged or joined")
     numbered = [Numbered(frame) for frame in frames]
     rows = [each.frame.select(*map(each.column, node.schema.names)) for each in numbered]
-    if windows is not None and all(streaming) and windows.watermark != MANUAL:
+    if windows is not None and streaming and windows.watermark != MANUAL:
         rows = _with_watermarks(rows, numbered, windows)
-    return reduce(lambda first, other: first.union(other), rows).toDF(*node.schema.names)
+    return union(rows).toDF(*node.schema.names)
 
 
 def _with_watermarks(rows: Sequence[DataFrame], of: Sequence[Numbered], windows: StreamPlan) -> list[DataFrame]:

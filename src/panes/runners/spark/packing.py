@@ -22,17 +22,11 @@ from panes.slicing.keys import KEY_GROUPS, KeyDirectory
 #: A packed row: for whom, from where (these two give rows an order that does not change), the rows, and on a
 #: stream the latest time among them and those packed with them: the watermark needs no more, and to ask every
 #: row costs Spark a quarter of what it does with a row.
-PACKED = "panes_group int, panes_part int, panes_chunk int, panes_rows binary, panes_time timestamp_ltz"
 PACKED_TIME = "panes_time"
-_SCHEMA = pa.schema(
-    [
-        pa.field("panes_group", pa.int32()),
-        pa.field("panes_part", pa.int32()),
-        pa.field("panes_chunk", pa.int32()),
-        pa.field("panes_rows", pa.binary()),
-        pa.field(PACKED_TIME, pa.timestamp("us", tz="UTC")),
-    ]
-)
+PACKED_ROWS = "panes_group int, panes_part int, panes_chunk int, panes_rows binary"
+PACKED = f"{PACKED_ROWS}, {PACKED_TIME} timestamp_ltz"
+_TYPES = {"panes_group": pa.int32(), "panes_part": pa.int32(), "panes_chunk": pa.int32(), "panes_rows": pa.binary()}
+_TIME_TYPE = pa.timestamp("us", tz="UTC")
 #: Bytes of rows in a packed value: many, so that the cost per value is small, and few enough that Spark, which
 #: counts values and not bytes when it hands them to a worker, never holds too much of them at once.
 _VALUE_BYTES = 1 << 19
@@ -96,7 +90,7 @@ class Packer:
 
     @property
     def used_groups(self) -> int:
-        """Without keys all rows are in the first group, and the others never run."""
+        """How many groups have rows: without keys all are in the first, and the others never run."""
         return self.groups if self.stream.keys else 1
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -118,6 +112,14 @@ class Packer:
             yield packing.pack(held, part)
 
 
+def packed_rows(
+    groups: Sequence[int], parts: Sequence[int], chunks: Sequence[int], rows: Sequence[bytes]
+) -> pa.RecordBatch:
+    """A batch of packed rows, without their times."""
+    columns = [pa.array(each, kind) for each, kind in zip((groups, parts, chunks, rows), _TYPES.values())]
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(_TYPES))
+
+
 class Packing:
     """The work of one task: gives each key's rows to its group, in the order in which they came."""
 
@@ -127,6 +129,7 @@ class Packing:
         self._groups = packer.groups
         self._time = packer.time
         self._metadata = packer.metadata
+        self._used = packer.used_groups
         self._pulsing = packer.used_groups if packer.pulses else 0
         self._labels = group_labels(packer.groups)
         self._of_hash = group_of(np.arange(KEY_GROUPS), packer.groups)
@@ -142,14 +145,14 @@ class Packing:
         numbers = range(self._values, self._values + n)
         self._values += n
         pulses, self._pulsing = self._pulsing, 0
-        columns = [
-            pa.array([*(label for label, _ in found), *self._labels[:pulses]], pa.int32()),
-            pa.array([part] * n + [PULSE] * pulses, pa.int32()),
-            pa.array([*numbers, *([0] * pulses)], pa.int32()),
-            pa.array([*(data for _, data in found), *([b""] * pulses)], pa.binary()),
-            pa.array([latest] * n + [None] * pulses, _SCHEMA.field(PACKED_TIME).type),
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
+        labels, rows = zip(*found) if found else ((), ())
+        packed = packed_rows(
+            [*labels, *self._labels[:pulses]],
+            [part] * n + [PULSE] * pulses,
+            [*numbers, *([0] * pulses)],
+            [*rows, *([b""] * pulses)],
+        )
+        return packed.append_column(PACKED_TIME, pa.array([latest] * n + [None] * pulses, _TIME_TYPE))
 
     def _read(self, table: pa.Table) -> pa.Table:
         rows = read(self._stream, table).select(self._columns)
@@ -161,7 +164,7 @@ class Packing:
             return
         most = max(1, _VALUE_BYTES * table.num_rows // max(table.nbytes, 1))
         ends = [table.num_rows]
-        if self._stream.keys:
+        if self._used > 1:
             of = self._group_of_rows(table)
             # in one chunk: rows of many chunks are picked several times slower
             table = table.combine_chunks().take(pa.array(np.argsort(of, kind="stable")))

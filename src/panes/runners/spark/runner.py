@@ -72,7 +72,7 @@ def to_spark(
             inside=inside,
             latest=latest,
         )
-        return step_frame(plan.steps, plan.given.schema, given) if plan.steps else given
+        return _with_steps(plan, given)
     frame, marked = _data(plan, rows)
     _check_sequence(plan, sequence)
     marked, passed = marked and bool(frame.isStreaming), rows.node.windowed and bool(frame.isStreaming)

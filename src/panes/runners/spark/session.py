@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from panes.errors import QueryError
 from panes.runners.spark import daemon
-from panes.runners.spark.home import installed_home, spark_home
-from panes.runners.spark.java import class_archive_options, find_java
+from panes.runners.spark.java import class_archive_options, find_java, installed_home, spark_home
 from panes.runners.spark.scratch import scratch
 
 if TYPE_CHECKING:

@@ -19,27 +19,19 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructType
 
 from panes.runners.spark.beats import BEAT, beat_bytes
-from panes.runners.spark.sources.register import register
+from panes.runners.spark.packing import PACKED_ROWS, packed_rows
+from panes.runners.spark.sources.folders import register
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FORMAT = "panes_clock"
-_COLUMNS = "panes_group int, panes_part int, panes_chunk int, panes_rows binary"
-_SCHEMA = pa.schema(
-    [
-        pa.field("panes_group", pa.int32()),
-        pa.field("panes_part", pa.int32()),
-        pa.field("panes_chunk", pa.int32()),
-        pa.field("panes_rows", pa.binary()),
-    ]
-)
 
 
 def beats(spark: SparkSession, labels: Sequence[int], period: int, clock: str | None = None) -> DataFrame:
     """Beats every so many microseconds, packed for the groups with these labels; `clock`: a file that has the time."""
     register(spark, ClockSource)
-    reader = spark.readStream.format(FORMAT).schema(_COLUMNS)
+    reader = spark.readStream.format(FORMAT).schema(PACKED_ROWS)
     if clock is not None:
         reader = reader.option("clock", clock)
     return reader.option("labels", json.dumps(list(labels))).option("period", str(period)).load()
@@ -91,10 +83,4 @@ class ClockReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, ClockBeat)
         n = len(self._labels)
-        columns = [
-            pa.array(self._labels, pa.int32()),
-            pa.array([BEAT] * n, pa.int32()),
-            pa.array([0] * n, pa.int32()),
-            pa.array([beat_bytes(partition.now)] * n, pa.binary()),
-        ]
-        yield pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
+        yield packed_rows(self._labels, [BEAT] * n, [0] * n, [beat_bytes(partition.now)] * n)

@@ -1,4 +1,6 @@
-"""Folders through which rows reach Spark's workers, and how many rows a task reads."""
+"""What Python data sources share: folders through which rows reach Spark's workers, how many rows a task reads, and how
+a session gets to know a source.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import InputPartition
+from pyspark.sql.datasource import DataSource, InputPartition
 
 from panes.runners.spark.scratch import scratch
 
@@ -54,3 +57,30 @@ def shares(first: int, end: int, partitions: int) -> list[RowRange]:
     """Rows in as many runs of about the same length, in order; none of them empty."""
     edges = [first + (end - first) * i // partitions for i in range(partitions + 1)]
     return [RowRange(a, b) for a, b in pairwise(edges) if a < b]
+
+
+def register(spark: SparkSession, source: type[DataSource]) -> None:
+    """Register `source`; a session that knows it already keeps it."""
+    if _registered(spark, source):
+        return
+    # Spark asks the active session whether the name is taken, which another session than this one may be
+    sessions: Any = getattr(getattr(spark, "_jvm", None), "SparkSession", None)
+    if sessions is not None:
+        active = sessions.getActiveSession()
+        sessions.setActiveSession(spark._jsparkSession)
+        _registered(spark, source)
+        if active.isDefined():
+            sessions.setActiveSession(active.get())
+
+
+def _registered(spark: SparkSession, source: type[DataSource]) -> bool:
+    """Whether the name was still free."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        spark.dataSource.register(source)
+    except AnalysisException as error:
+        if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
+            raise
+        return False
+    return True

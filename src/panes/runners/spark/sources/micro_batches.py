@@ -19,8 +19,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from panes.connectors.spark_types import spark_schema
-from panes.runners.spark.sources.folders import write_table
-from panes.runners.spark.sources.register import register
+from panes.runners.spark.sources.folders import register, write_table
 
 FORMAT = "panes_micro_batches"
 _FILE = re.compile(r"(\d{6})\.arrow")

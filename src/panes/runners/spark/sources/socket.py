@@ -24,8 +24,7 @@ from panes.connectors.lines import CsvLines, JsonLines
 from panes.connectors.sockets import SocketSource
 from panes.connectors.spark_types import arrow_schema, spark_schema, storable_schema
 from panes.errors import DataError
-from panes.runners.spark.sources.folders import RowRange, folder_for, read_rows, shares, write_table
-from panes.runners.spark.sources.register import register
+from panes.runners.spark.sources.folders import RowRange, folder_for, read_rows, register, shares, write_table
 from panes.runtime.rejects import Rejects
 
 if TYPE_CHECKING:

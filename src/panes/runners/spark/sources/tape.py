@@ -23,8 +23,7 @@ from pyspark.sql.types import StructType
 from panes.connectors.replay import Pace, ReplaySource
 from panes.connectors.spark_types import spark_schema, storable_schema
 from panes.errors import QueryError
-from panes.runners.spark.sources.folders import RowRange, folder_for, read_rows, shares, write_table
-from panes.runners.spark.sources.register import register
+from panes.runners.spark.sources.folders import RowRange, folder_for, read_rows, register, shares, write_table
 from panes.runtime.rejects import Rejects
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import math
 from typing import TYPE_CHECKING
 
 from panes.aggregates.registry import entries
-from panes.runners.spark.strategies.card import Strategy, StrategyJob
+from panes.runners.spark.strategies.card import StrategyJob
 from panes.runners.spark.strategies.native_aggregates import TIME
-from panes.runners.spark.strategies.native_rows import NativeQuery, built, refusal
+from panes.runners.spark.strategies.native_rows import NativeQuery, native_strategy
 from panes.runners.spark.strategies.native_streams import build_stream, cells_of, stream_cost, windows_are_cells
 from panes.runners.spark.strategies.native_windows import Slices
 
@@ -64,8 +64,9 @@ def _aggregates(*, by_arrival: bool) -> str:
     return ", ".join(dict.fromkeys(entry.names[0] for entry in found))
 
 
-NATIVE = Strategy(
-    name="native",
+NATIVE = native_strategy(
+    "native",
+    _build,
     summary="rows to slices and slices to windows as Spark's own aggregations",
     applies=(
         "tumbling, sliding, cumulate and fixed windows on event time, any number at once; "
@@ -82,7 +83,5 @@ NATIVE = Strategy(
         "though its windows may be open, windows are given up to a slice later, and edges may come in 32 different "
         "rhythms at most; averages and the like may differ in the last digit, since Spark adds in another order"
     ),
-    refuses=lambda job: refusal("native", _build, job),
     cost=_cost,
-    build=lambda job: built("native", _build, job),
 )

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from panes.runners.spark.columns import NoColumn
 from panes.runners.spark.event_time import EVENT_TIME
-from panes.runners.spark.strategies.card import Strategy, StrategyJob
-from panes.runners.spark.strategies.native_rows import NativeQuery, built, refusal
+from panes.runners.spark.strategies.card import StrategyJob
+from panes.runners.spark.strategies.native_rows import NativeQuery, native_strategy
 from panes.runners.spark.strategies.native_streams import CELL, StreamClock, check_stream, stream_cost
 from panes.runners.spark.strategies.native_windows import Ends, Slices
 from panes.windows.base import NEVER
@@ -73,8 +73,9 @@ def _cost(job: StrategyJob) -> float:
     return stream_cost(job, _PER_ROW + _PER_COPY * _window(job).overlap)
 
 
-NATIVE_OVERLAPS = Strategy(
-    name="native_overlaps",
+NATIVE_OVERLAPS = native_strategy(
+    "native_overlaps",
+    _build,
     summary="every row counted in each window that holds it, by Spark's own aggregation",
     applies=f"streams with one tumbling or sliding window on event time, up to {_MOST} windows per row, and the "
     "aggregates of the native strategy",
@@ -83,7 +84,5 @@ NATIVE_OVERLAPS = Strategy(
         "no late rows, lateness or snapshots; averages and the like may differ in the last digit, since Spark adds in "
         "another order"
     ),
-    refuses=lambda job: refusal("native_overlaps", _build, job),
     cost=_cost,
-    build=lambda job: built("native_overlaps", _build, job),
 )

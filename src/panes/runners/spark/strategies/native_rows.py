@@ -7,17 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from panes.connectors.spark_types import INSTANT, spark_schema, spark_type, storable, storable_schema
 from panes.errors import QueryError
 from panes.plan.query import QueryPlan
-from panes.runners.spark.columns import ColumnBuilder, NoColumn
+from panes.runners.spark.columns import ColumnBuilder, NoColumn, RowColumns, made
 from panes.runners.spark.group_operator import GroupQuery, used_columns
-from panes.runners.spark.row_columns import RowColumns, made
-from panes.runners.spark.strategies.card import StrategyJob
+from panes.runners.spark.strategies.card import Strategy, StrategyJob
 from panes.runners.spark.strategies.native_aggregates import ORDER, TIME, Native, SlicePart, native_aggregate
 from panes.runners.spark.strategies.native_windows import TIME_LIMIT, label_of
 
@@ -159,23 +158,26 @@ class NativeQuery:
             self._rows.check_session()
 
 
-def built(name: str, build: Callable[[StrategyJob], DataFrame], job: StrategyJob) -> DataFrame:
-    """The frame of a strategy, made at the first time of asking."""
-    if name not in job.built:
-        job.built[name] = build(job)
-    return job.built[name]
+def native_strategy(name: str, build: Callable[[StrategyJob], DataFrame], **card: Any) -> Strategy:
+    """A strategy of Spark's own aggregations. Whether it can run a job is found by building its frame, which is done
+    once: nothing runs before somebody asks for results."""
 
+    def built(job: StrategyJob) -> DataFrame:
+        if name not in job.built:
+            job.built[name] = build(job)
+        return job.built[name]
 
-def refusal(name: str, build: Callable[[StrategyJob], DataFrame], job: StrategyJob) -> str | None:
-    """Why Spark can't run a job by itself, found by trying: nothing runs before somebody asks for results."""
-    from pyspark.errors import AnalysisException
+    def refusal(job: StrategyJob) -> str | None:
+        from pyspark.errors import AnalysisException
 
-    if job.clocked:
-        return "the clock moves the watermark when no rows come, which Spark's own windows don't hear of"
-    try:
-        built(name, build, job)
-    except QueryError as error:
-        return str(error)
-    except AnalysisException as error:
-        return f"Spark does not accept it: {str(error).splitlines()[0]}"
-    return None
+        if job.clocked:
+            return "the clock moves the watermark when no rows come, which Spark's own windows don't hear of"
+        try:
+            built(job)
+        except QueryError as error:
+            return str(error)
+        except AnalysisException as error:
+            return f"Spark does not accept it: {str(error).splitlines()[0]}"
+        return None
+
+    return Strategy(name=name, refuses=refusal, build=built, **card)

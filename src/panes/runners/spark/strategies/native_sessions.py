@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from panes.runners.spark.columns import NoColumn
 from panes.runners.spark.event_time import EVENT_TIME
-from panes.runners.spark.strategies.card import Strategy, StrategyJob
+from panes.runners.spark.strategies.card import StrategyJob
 from panes.runners.spark.strategies.native_aggregates import TIME
-from panes.runners.spark.strategies.native_rows import NativeQuery, built, refusal
+from panes.runners.spark.strategies.native_rows import NativeQuery, native_strategy
 from panes.runners.spark.strategies.native_streams import StreamClock, check_stream
 from panes.runners.spark.strategies.native_windows import Scale
 from panes.windows.base import TIME as EVENT
@@ -62,8 +62,9 @@ def _cost(job: StrategyJob) -> float:
     return math.inf if job.streaming else _COST
 
 
-NATIVE_SESSIONS = Strategy(
-    name="native_sessions",
+NATIVE_SESSIONS = native_strategy(
+    "native_sessions",
+    _build,
     summary="Spark's session_window(), no Python on the path of data",
     applies="one session window with a fixed gap, and the aggregates of the native strategy; on streams if asked for",
     costs="no Python; Spark sorts the rows of every key by time",
@@ -71,7 +72,5 @@ NATIVE_SESSIONS = Strategy(
         "as the native strategy; on a stream a session is closed once its end is the watermark, one tick earlier "
         "than elsewhere, so a row exactly at that time begins a new one"
     ),
-    refuses=lambda job: refusal("native_sessions", _build, job),
     cost=_cost,
-    build=lambda job: built("native_sessions", _build, job),
 )

@@ -25,9 +25,8 @@ from panes.runners.spark.packing import PACKED, PACKED_TIME, Packer
 from panes.runners.spark.strategies.card import StrategyJob
 from panes.runners.spark.strategies.key_groups import in_groups
 from panes.runners.spark.strategies.native_aggregates import TIME, SlicePart
-from panes.runners.spark.strategies.native_cells import StreamCells
 from panes.runners.spark.strategies.native_rows import NativeQuery
-from panes.runners.spark.strategies.native_windows import Scale, Slices
+from panes.runners.spark.strategies.native_windows import Scale, Slices, StreamCells
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

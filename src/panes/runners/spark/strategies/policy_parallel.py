@@ -24,8 +24,7 @@ from panes.runners.spark.group_operator import GroupQuery, used_columns
 from panes.runners.spark.packing import from_bytes, group_labels, group_of, read, to_bytes
 from panes.runners.spark.strategies.card import Strategy, StrategyJob
 from panes.runners.spark.strategies.key_groups import Unpacker, needed
-from panes.runners.spark.strategies.policy_parts import Partials, messages, refusal, slots_of
-from panes.runners.spark.strategies.time_borders import TimeBorders
+from panes.runners.spark.strategies.policy_parts import Partials, TimeBorders, messages, refusal, slots_of
 from panes.slicing.keys import KeyDirectory
 from panes.slicing.lane import NO_TIME
 from panes.slicing.operator import SliceOperator

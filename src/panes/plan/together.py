@@ -1,7 +1,8 @@
-"""Several streams in the same windows: their rows as those of one stream, and how they are joined in each window.
+"""Several streams as one: merged, or joined in the same windows.
 
-The rows of all sides become rows of one stream, each with the number of its side and nulls in the columns of
-the others. One operator collects them window by window, and a `WindowRelation` joins the sides of each.
+Streams that are merged have the same columns. The rows of the sides of a join become rows of one stream, each with the
+number of its side and nulls in the columns of the others. One operator collects them window by window, and a
+`WindowRelation` joins the sides of each.
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ from sqlglot import exp
 
 from panes.errors import ExpressionError, QueryError
 from panes.plan.expressions import Expression, Scope, column_node
+from panes.plan.flow import Flow
 from panes.plan.hints import did_you_mean
-from panes.plan.merging import most_kept
 from panes.plan.names import Given, JoinSide, Names, inside
 from panes.plan.query import StreamPlan
 from panes.plan.relation_query import SIDE, JoinClause
-from panes.plan.silence import merged
+from panes.plan.silence import merged as merged_silence
 from panes.plan.tagged import JoinedSide
 from panes.slicing.spec import MANUAL
 from panes.slicing.workload import order_free
 from panes.units import TimeDomain
-from panes.windows.base import Window
+from panes.windows.base import Bound
 
 TIME = "panes_time"
 KINDS = {"inner": "INNER", "left": "LEFT", "right": "RIGHT", "full": "FULL", "cross": "INNER"}
@@ -58,26 +59,16 @@ def stream_of_sides(streams: Sequence[StreamPlan], sides: Sequence[JoinSide]) ->
     first = streams[0].schema
     names = Names(tuple(sides), pa.schema([]))
     fields = [pa.field(SIDE, pa.int8()), pa.field(TIME, kind), *(pa.field(k, first.field(k).type) for k in keys)]
-    fields += [f for s in range(len(sides)) for f in names.side_schema(s)]
+    fields += [f for side in names.side_schemas for f in side]
     taken = [f.name for f in fields]
     twice = next((n for n in taken if taken.count(n) > 1), None)
     if twice is not None:
         raise QueryError(f"join: two columns would be named {twice!r} inside; give the streams other names")
     schema = pa.schema(fields)
-    lateness = [_scaled(s.lateness, s.domain, domain) for s in streams if s.lateness is not None]
-    plan = StreamPlan(
-        scope=Scope(schema),
-        time=TIME,
-        domain=domain,
-        keys=keys,
-        watermark=_watermark(streams, domain),
-        lateness=max(lateness) if lateness else None,
-        keep_late=most_kept(streams),
-        silence=merged(s.silence for s in streams),
-    )
+    plan = _most_patient(StreamPlan(Scope(schema), TIME, domain, keys), streams, "join")
     taggings = []
     for i, stream in enumerate(streams):
-        columns = {names.inner(i, name): name for name in sides[i].schema.names}
+        columns = dict(zip(names.side_schemas[i].names, sides[i].schema.names))
         taggings.append(Tagging(i, {TIME: stream.time, **{k: k for k in keys}, **columns}, schema))
     return plan, taggings
 
@@ -105,15 +96,22 @@ def _scaled(ticks: int, given: TimeDomain, wanted: TimeDomain) -> int:
     return ticks * int(given.nanos_per_tick) // int(wanted.nanos_per_tick)
 
 
-def _watermark(streams: Sequence[StreamPlan], domain: TimeDomain) -> int | str | None:
-    """The longest wait of any; a stream in order waits for nothing."""
+def _most_patient(plan: StreamPlan, streams: Sequence[StreamPlan], what: str) -> StreamPlan:
+    """The plan, waiting for and holding as much as any of the streams that it is of. One in order waits for nothing."""
+    domain = plan.domain
     manual = [s.watermark == MANUAL for s in streams]
-    if any(manual):
-        if not all(manual):
-            raise QueryError("join: either all streams have watermark='manual', or none")
-        return MANUAL
-    waits = [_scaled(int(s.watermark), s.domain, domain) for s in streams if s.watermark is not None]
-    return max(waits) if waits else None
+    if any(manual) and not all(manual):
+        raise QueryError(f"{what}: watermark='manual' must hold for all streams, or for none")
+    waits = [_scaled(int(s.watermark), s.domain, domain) for s in streams if s.watermark not in (None, MANUAL)]
+    lateness = [_scaled(s.lateness, s.domain, domain) for s in streams if s.lateness is not None]
+    kept = [s.keep_late for s in streams if s.keep_late is not None]
+    return replace(
+        plan,
+        watermark=MANUAL if any(manual) else max(waits, default=None),
+        lateness=max(lateness, default=None),
+        keep_late=max(kept) if len(kept) == len(streams) else None,
+        silence=merged_silence(s.silence for s in streams),
+    )
 
 
 def _keys(streams: Sequence[StreamPlan]) -> tuple[str, ...]:
@@ -131,10 +129,9 @@ def _keys(streams: Sequence[StreamPlan]) -> tuple[str, ...]:
     return keys
 
 
-def check_windows(windows: Mapping[str, Window], domain: TimeDomain) -> None:
+def check_windows(windows: Sequence[tuple[str, Bound]]) -> None:
     """Refuse windows whose edges depend on the rows of one side."""
-    for label, window in windows.items():
-        bound = window.bind(domain)
+    for label, bound in windows:
         if not order_free(bound) or bound.columns:
             raise QueryError(
                 f"join: the window {label!r} must be on time alone, so that both streams have the same windows; "
@@ -181,7 +178,7 @@ class JoinClauses:
             on = names.resolve(given)
         except ExpressionError as error:
             raise ExpressionError(f"join, on: {error}") from error
-        later = {n for s in range(side + 1, len(names.sides)) for n in names.side_schema(s).names}
+        later = {n for schema in names.side_schemas[side + 1 :] for n in schema.names}
         early = next((n for n in on.columns if n in later), None)
         if early is not None:
             raise ExpressionError(f"join, on={on.text!r}: {early} is of a stream that is joined only later")
@@ -216,3 +213,44 @@ class JoinClauses:
                 )
             return before.merged.get(found, column_node(inside(alias, found))).copy()
         return before.tree(exp.column(name))[0]
+
+
+def merge_plans(plans: Sequence[StreamPlan]) -> tuple[StreamPlan, tuple[str, ...]]:
+    """The plan of the merged stream, and the columns that each of the streams has to bring.
+
+    Raises QueryError that names the first difference between the first stream and another.
+    """
+    if len(plans) < 2:
+        raise QueryError(f"merge() needs at least two streams; got {len(plans)}")
+    first = plans[0]
+    schema = Flow.of(first).schema
+    for i, plan in enumerate(plans[1:], 2):
+        _same_columns(schema, Flow.of(plan).schema, i)
+        for what, one, other in (
+            ("time", first.time, plan.time),
+            ("time unit", str(first.domain.unit), str(plan.domain.unit)),
+            ("key", ", ".join(first.keys) or "none", ", ".join(plan.keys) or "none"),
+        ):
+            if one != other:
+                advice = {"time": "; see with_time()", "key": "; see key_by()"}.get(what, "")
+                raise QueryError(f"merge: the {what} of stream 1 is {one}, that of stream {i} is {other}{advice}")
+    names = tuple(dict.fromkeys((*schema.names, first.time, *first.keys)))
+    whole = Flow.of(first, names).schema
+    for i, plan in enumerate(plans[1:], 2):
+        _same_columns(whole, Flow.of(plan, names).schema, i)
+    merged = replace(first, scope=Scope(whole), where=(), shown=tuple(schema.names))
+    return _most_patient(merged, plans, "merge"), names
+
+
+def _same_columns(one: pa.Schema, other: pa.Schema, number: int) -> None:
+    for field in one:
+        if field.name not in other.names:
+            hint = did_you_mean(field.name, other.names)
+            raise QueryError(f"merge: stream 1 has a column {field.name!r}, stream {number} has none{hint}")
+        kind = other.field(field.name).type
+        if kind != field.type:
+            raise QueryError(f"merge: column {field.name!r} is {field.type} in stream 1, {kind} in stream {number}")
+    for name in other.names:
+        if name not in one.names:
+            hint = did_you_mean(name, one.names)
+            raise QueryError(f"merge: stream {number} has a column {name!r}, stream 1 has none{hint}")
