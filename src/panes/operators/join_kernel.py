@@ -17,8 +17,8 @@ from typing import Any
 import pyarrow as pa
 
 from panes.operators.clauses import Clause
-from panes.policies.library.kernels import is_beyond
 from panes.policies.loop import one_source
+from panes.policies.rules import is_beyond
 from panes.slicing.key_index import use_kernels
 
 SIDES = ("left", "right")

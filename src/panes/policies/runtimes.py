@@ -19,9 +19,18 @@ import numpy as np
 
 from panes.errors import DataError, calling, raise_named
 from panes.policies import specs
-from panes.policies.distances import COSINE, EUCLIDEAN, cosine, euclidean
-from panes.policies.evictions import count_leaves, joined
-from panes.policies.program import MIN, RULES
+from panes.policies.program import RULES
+from panes.policies.rules import (
+    COSINE,
+    EUCLIDEAN,
+    MIN,
+    borders_due,
+    cosine,
+    count_leaves,
+    euclidean,
+    is_beyond,
+    joined,
+)
 from panes.policies.specs import (
     MOST,
     Active,
@@ -34,7 +43,6 @@ from panes.policies.specs import (
     Tumble,
     leaves,
 )
-from panes.policies.triggers import borders_due
 from panes.policies.user import TIME, ActiveEviction, ActiveTrigger, Eviction, Tick, Trigger
 
 # what timer ticks before the same row go by: event time, the column of a time policy, or nothing but the row
@@ -153,7 +161,7 @@ class TimeEviction(RunningEviction):
 
     def notify(self, row: Any, triggered: bool, size: int) -> int:
         now = row[self.column]
-        n = self._older(now - self.size, size)
+        n = self._older(now, size)
         self.queue.append(now)
         return n
 
@@ -161,15 +169,15 @@ class TimeEviction(RunningEviction):
         now = fake.get(self.column) if isinstance(fake, Mapping) else fake
         if isinstance(now, bool) or not isinstance(now, int | np.integer):
             raise DataError(f"time({self.size}) was sent the timer tick {fake!r}: it needs a time, a whole number")
-        return self._older(now - self.size, size)
+        return self._older(now, size)
 
     as_row = notify_fake
 
-    def _older(self, than: int, size: int) -> int:
+    def _older(self, now: Any, size: int) -> int:
         queue, n = self.queue, 0
         while len(queue) > size:
             queue.popleft()
-        while queue and queue[0] < than:
+        while queue and is_beyond(now, queue[0], self.size):
             queue.popleft()
             n += 1
         return n

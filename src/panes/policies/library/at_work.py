@@ -13,9 +13,9 @@ from datetime import date, datetime
 from typing import Any
 
 from panes.errors import DataError
-from panes.policies.library.kernels import counted, is_beyond, leaves_by_count
 from panes.policies.library.partitions import NEVER, Subwindow
 from panes.policies.library.specs import Count, Delta, Time, text
+from panes.policies.rules import counted, is_beyond, leaves_by_count
 from panes.units import is_number, nanos_since_epoch
 
 

@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any, ClassVar, Literal
 
 from panes.errors import QueryError
-from panes.policies.distances import EUCLIDEAN
+from panes.policies.rules import EUCLIDEAN
 from panes.policies.specs import CLOCK, Count, Delta, Time
 from panes.units import Calendar, Duration, is_number, parse_duration
 
