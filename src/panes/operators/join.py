@@ -20,8 +20,7 @@ import pyarrow as pa
 
 from panes.operators.arrivals import NO_TIME, Arrivals, PortOutput
 from panes.operators.clauses import Clause
-from panes.operators.join_kernel import MATCHING, SIDES, SideSpec
-from panes.operators.join_lists import ListMechanism
+from panes.operators.join_lists import MATCHING, SIDES, ListMechanism, SideSpec
 from panes.operators.join_windows import WindowMechanism
 from panes.operators.machine import Machine, columnar
 from panes.operators.models import ROW_BY_ROW_FORMS, InputPort, Model, OutputPort, Parameter, Use
@@ -31,7 +30,7 @@ from panes.state.checked import MANY, counts, demand, fact, numbers, read_table,
 Array = np.ndarray
 HOW = ("inner", "left", "right", "full")
 TIES = ("arrival", "include", "exclude")
-#: Columns of what mechanisms say of evicted rows, see `join_kernel`.
+#: Columns of what mechanisms say of evicted rows, see `join_lists`.
 ARRIVAL, PHASE, WHEN, SIDE, PLACE = range(5)
 _OFTEN = 4096
 

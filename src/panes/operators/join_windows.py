@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from panes.operators.clauses import Attribute, RowClock, container, keys_of
-from panes.operators.join_kernel import GONE, PASSING, PUSHED, SIDES, SideSpec
+from panes.operators.join_lists import GONE, PASSING, PUSHED, SIDES, SideSpec
 from panes.operators.machine import check_rows, dump_window, load_window
 from panes.operators.row_store import RowStore
 from panes.policies.library import SlidingWindow

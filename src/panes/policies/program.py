@@ -84,10 +84,6 @@ class Level:
     own_heads: tuple[int, ...]
     by_clock: bool  # time triggers go by the clock, without waiting for rows
 
-    @property
-    def empty(self) -> bool:
-        return len(self.triggers.lines) == 1 and len(self.evictions.lines) == 1
-
 
 class _Writer:
     def __init__(self, columns: Columns) -> None:

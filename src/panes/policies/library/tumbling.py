@@ -15,12 +15,10 @@ from typing import Any, Literal, Protocol
 
 from panes.clock import Clock
 from panes.errors import QueryError
-from panes.policies.library.at_work import reader
-from panes.policies.library.deadlines import EVICT, FORGET
 from panes.policies.library.events import TUMBLING_STEPS
-from panes.policies.library.partitions import Subwindow
+from panes.policies.library.partitions import EVICT, FORGET, Subwindow
 from panes.policies.library.specs import Count, Delta, PartitionPolicy, Policy, Punct, Select, Time, check_plain, text
-from panes.policies.library.window import NO_KEY, Window
+from panes.policies.library.window import NO_KEY, Window, reader
 from panes.policies.rules import is_beyond
 
 _METHODS = ("on_open_window", "on_tuple_insertion", "on_close_window")
