@@ -1,6 +1,6 @@
 """The containers as one loop over the rows of a batch, all keys at once: plain for few rows, compiled for many.
 
-The steps of tumbling.py, sliding.py, deadlines.py and partitions.py from the same tables, over arrays instead of
+The steps of tumbling.py, sliding.py and partitions.py from the same tables, over arrays instead of
 objects; the rules are those that containers ask, too. A subwindow is a line of `subs` (fields S_*), a tuple is a line
 of `rows` (fields R_*), linked to the next one of its key. Queues are binary heaps: lines of four numbers, ordered by
 the first three.
