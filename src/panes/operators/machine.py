@@ -91,10 +91,10 @@ def packed(facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Callable
 
 
 class Port:
-    """An input of a `NumberMachine`: its rows, and its window."""
+    """An input: its rows, and its window, which holds their numbers."""
 
-    def __init__(self, schema: pa.Schema, keys: Sequence[str], clause: Clause | None, clock: RowClock) -> None:
-        self.store = RowStore(schema)
+    def __init__(self, store: RowStore, keys: Sequence[str], clause: Clause | None, clock: RowClock) -> None:
+        self.store = store
         self.keys = tuple(keys)
         self.attributes = {name: Attribute(name) for name in (clause.attributes if clause else ())}
         self.window: TumblingWindow | SlidingWindow | None = None
@@ -103,7 +103,10 @@ class Port:
 
     def take_in(self, table: pa.Table) -> tuple[list[int], list[Hashable] | None]:
         """Numbers and keys of the rows of a batch."""
-        numbers = self.store.add(table)
+        return self.coming(self.store.add(table), table)
+
+    def coming(self, numbers: Array, table: pa.Table) -> tuple[list[int], list[Hashable] | None]:
+        """The same of rows that the store has already."""
         for name, attribute in self.attributes.items():
             attribute.coming(numbers, table.column(name))
         return numbers.tolist(), keys_of(table, self.keys)
@@ -127,7 +130,7 @@ class NumberMachine(Machine):
 
     def __init__(self, ports: Sequence[tuple[pa.Schema, Sequence[str], Clause | None]]) -> None:
         self.clock = RowClock()
-        self.ports = [Port(schema, keys, clause, self.clock) for schema, keys, clause in ports]
+        self.ports = [Port(RowStore(schema), keys, clause, self.clock) for schema, keys, clause in ports]
         self._rows_in = 0
         self._rows_out = [0 for _ in self.schemas]
 

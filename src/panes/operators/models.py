@@ -219,15 +219,6 @@ def source(name: str) -> Wired:
     return Wired(name, Use(Model(name, (), (OutputPort("out"),))))
 
 
-def is_punctuated(wire: Wire) -> bool:
-    """Whether the stream carries punctuations.
-
-    >>> is_punctuated(source("file").out())
-    False
-    """
-    return missing(wire) is None
-
-
 def missing(wire: Wire) -> tuple[str, tuple[str, ...]] | None:
     """Why the stream carries no punctuations, and the path up to there, its end first; None if it does."""
     output = wire.output

@@ -162,15 +162,13 @@ def look(
     fakes: list[Fakes] = []
     fired: list[Array] = []
     n = int(offsets[-1])
-    if fakes_only:
-        timers = [line for line in level.triggers.lines.tolist() if line[KIND] == TIME]
-        nothing = np.zeros(n, bool)
-        for line in timers:
-            _borders(form, line, slots, offsets, states, ticks, base, nothing, fakes)
-        return nothing, Fakes.joined([f.without(empty) for f in fakes])
     for line, limit in zip(level.triggers.lines.tolist(), level.triggers.limits.tolist()):
         kind, word = line[KIND], line[WORD]
-        if kind == COUNT:
+        if fakes_only:
+            fired.append(np.zeros(n, bool))
+            if kind == TIME:
+                _borders(form, line, slots, offsets, states, ticks, base, fired[-1], fakes)
+        elif kind == COUNT:
             fired.append(np.zeros(n, bool))
             form(count_fires)(slots, offsets, states, word, line[A], fired[-1])
         elif kind == TIME:

@@ -85,7 +85,6 @@ class TumblingWindow(Window):
         self._steps: tuple[Callable[[Subwindow, Any, Any], None], ...] = tuple(
             getattr(self, f"_step_{step}") for step in TUMBLING_STEPS[evict.kind]
         )
-        self._is_full: Callable[[Subwindow, Any], bool] = getattr(self, f"_full_by_{evict.kind}", _never)
 
     def punctuate(self, key: Hashable = NO_KEY) -> None:
         """A window punctuation of the stream: all subwindows are processed, older ones first, or that of one key."""
@@ -138,16 +137,14 @@ class TumblingWindow(Window):
             handler(row, sub.key, self)
 
     def _step_flush(self, sub: Subwindow, row: Any, value: Any) -> None:
-        if self._is_full(sub, value):
+        evict = self.evict
+        if isinstance(evict, Count):
+            full = sub.size >= evict.size
+        else:
+            assert isinstance(evict, Delta)
+            full = bool(sub.size) and is_beyond(value, sub.values[0], evict.threshold)
+        if full:
             self._flush_now(sub)
-
-    def _full_by_count(self, sub: Subwindow, value: Any) -> bool:
-        assert isinstance(self.evict, Count)
-        return sub.size >= self.evict.size
-
-    def _full_by_delta(self, sub: Subwindow, value: Any) -> bool:
-        assert isinstance(self.evict, Delta)
-        return bool(sub.size) and is_beyond(value, sub.values[0], self.evict.threshold)
 
     def _flush_now(self, sub: Subwindow) -> None:
         """Process and empty."""
@@ -187,10 +184,6 @@ class TumblingWindow(Window):
         else:
             self._await(sub.evict_due, EVICT, sub)
         self._flush_now(sub)
-
-
-def _never(sub: Subwindow, value: Any) -> bool:
-    return False
 
 
 def _checked(factory: SummarizerFactory) -> SummarizerFactory:
