@@ -205,6 +205,42 @@ class NumberMachine(Machine):
         }
 
 
+class WindowMachine(NumberMachine):
+    """A machine of one input and one output, whose rows are some of those of its window: which, and when."""
+
+    spec: Any
+
+    def __init__(self, spec: Any) -> None:
+        self.schemas, self.spec = (spec.schema,), spec
+        super().__init__([(spec.rows, spec.keys, spec.clause)])
+        (self._port,) = self.ports
+        self._out: list[tuple[int, int]] = []  # row number, time
+        self._marks: list[tuple[int, int]] = []  # rows before it, time
+
+    @property
+    def window(self) -> TumblingWindow | SlidingWindow:
+        assert self._port.window is not None
+        return self._port.window
+
+    def on_row(self, port: int, number: int, key: Hashable) -> None:
+        if self.spec.clause.keeps_none:
+            self.give(number)  # a window that keeps none passes each row on
+        else:
+            self._port.insert(number, key)
+
+    def give(self, number: int) -> None:
+        self._out.append((number, self.clock.tick))
+
+    def mark(self) -> None:
+        self._marks.append((len(self._out), self.clock.tick))
+
+    def given(self) -> tuple[PortOutput, ...]:
+        out, marks = self._out, self._marks
+        table = self._port.store.take(np.array([n for n, _ in out], np.int64)).select(self.schemas[0].names)
+        self._out, self._marks = [], []
+        return (given_rows(table, [t for _, t in out], [n for n, _ in marks], [t for _, t in marks]),)
+
+
 def given_rows(table: pa.Table, times: Sequence[int], marks: Sequence[int], mark_times: Sequence[int]) -> PortOutput:
     return PortOutput(table, np.array(times, np.int64), np.array(marks, np.int64), np.array(mark_times, np.int64))
 

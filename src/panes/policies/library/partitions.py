@@ -213,7 +213,7 @@ class Partitions:
         gone: set[Hashable] = set()
         while len(gone) + 1 < len(self.subs):
             left = [Candidate(s) for s in self.subs.values() if s is not current and s.key not in gone]
-            for handler in self._handlers.partition_select:
+            for handler in self._handlers["partition_select"]:
                 handler(iter(left))
             marked = [c._sub for c in left if c.marked]
             if not marked:
@@ -227,7 +227,7 @@ class Partitions:
     def _evict(self, victims: list[Subwindow]) -> None:
         if not victims:
             return
-        for handler in self._handlers.partition_evict:
+        for handler in self._handlers["partition_evict"]:
             handler(iter([(sub.key, content_of(sub)) for sub in victims]))
         for sub in victims:
             self.remove(sub)

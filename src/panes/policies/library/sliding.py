@@ -111,7 +111,7 @@ class SlidingWindow(Window):
 
     def _step_insert(self, sub: Subwindow, row: Any, values: tuple[Any, Any], now: int) -> None:
         if self._most != 0:
-            for handler in self._handlers.before_insert:
+            for handler in self._handlers["before_insert"]:
                 handler(row, sub.key, self)
             sub.tuples.append(row)
             sub.size += 1
@@ -123,7 +123,7 @@ class SlidingWindow(Window):
                 sub.arrivals.append(now)
                 if sub.evict_due == NEVER:
                     self._await_eviction(sub)
-            for handler in self._handlers.after_insert:
+            for handler in self._handlers["after_insert"]:
                 handler(row, sub.key, self)
         if self._most is not None and not sub.full and sub.size >= self._most:
             self._fill(sub)
@@ -149,17 +149,17 @@ class SlidingWindow(Window):
         return not first
 
     def _process(self, sub: Subwindow) -> None:
-        for handler in self._handlers.trigger:
+        for handler in self._handlers["trigger"]:
             handler(sub.key, self)
 
     def _fill(self, sub: Subwindow) -> None:
         sub.full = True
-        for handler in self._handlers.initial_full:
+        for handler in self._handlers["initial_full"]:
             handler(sub.key, self)
 
     def _evict_oldest(self, sub: Subwindow) -> None:
         row = sub.tuples[0]
-        for handler in self._handlers.before_evict:
+        for handler in self._handlers["before_evict"]:
             handler(row, sub.key, self)
         sub.tuples.popleft()
         sub.size -= 1
@@ -168,7 +168,7 @@ class SlidingWindow(Window):
             sub.values.popleft()
         elif self._by_time:
             sub.arrivals.popleft()
-        for handler in self._handlers.after_evict:
+        for handler in self._handlers["after_evict"]:
             handler(row, sub.key, self)
 
     def _await_eviction(self, sub: Subwindow) -> None:

@@ -121,7 +121,7 @@ class TumblingWindow(Window):
             step(sub, row, values)
 
     def _step_insert(self, sub: Subwindow, row: Any, value: Any) -> None:
-        for handler in self._handlers.before_insert:
+        for handler in self._handlers["before_insert"]:
             handler(row, sub.key, self)
         if sub.summarizer is None:
             sub.tuples.append(row)
@@ -133,7 +133,7 @@ class TumblingWindow(Window):
                 sub.values.append(value)
         sub.size += 1
         self._partitions.tuples += 1
-        for handler in self._handlers.after_insert:
+        for handler in self._handlers["after_insert"]:
             handler(row, sub.key, self)
 
     def _step_flush(self, sub: Subwindow, row: Any, value: Any) -> None:
@@ -151,7 +151,7 @@ class TumblingWindow(Window):
         key = sub.key
         if sub.summarizer is not None:
             sub.summarizer.on_close_window()
-        for handler in self._handlers.before_flush:
+        for handler in self._handlers["before_flush"]:
             handler(key, self)
         self._partitions.tuples -= sub.size
         sub.tuples.clear()
@@ -161,7 +161,7 @@ class TumblingWindow(Window):
             self._partitions.remove(sub)
         else:
             self._open_summarizer(sub)
-        for handler in self._handlers.after_flush:
+        for handler in self._handlers["after_flush"]:
             handler(key, self)
 
     def _open_summarizer(self, sub: Subwindow) -> None:
