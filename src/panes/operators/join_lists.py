@@ -21,7 +21,7 @@ import pyarrow as pa
 from panes.aggregates.columns import column_from_arrow
 from panes.errors import DataError
 from panes.operators.clauses import Clause
-from panes.operators.row_store import RowStore
+from panes.operators.machine import RowStore
 from panes.policies.library.arrays import grown
 from panes.policies.library.specs import Count, Delta, Time, text
 from panes.policies.loop import one_source

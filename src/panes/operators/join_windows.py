@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from panes.operators.clauses import RowClock, keys_of
 from panes.operators.join_lists import GONE, PASSING, PUSHED, SIDES, SideSpec
-from panes.operators.machine import Port, check_rows, dump_window, load_window
-from panes.operators.row_store import RowStore
+from panes.operators.machine import Port, RowStore, check_rows, dump_window, load_window
 
 Array = np.ndarray
 #: Candidate pairs per chunk.
