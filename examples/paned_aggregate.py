@@ -18,8 +18,7 @@ import pyarrow as pa
 from panes.aggregates.base import Aggregate, BoundAggregate, Cells, Column, Inputs
 from panes.aggregates.columns import arrow_field, cells_from_arrow, cells_to_arrow
 from panes.errors import QueryError
-from panes.policies.library.columnar import ColumnarWindow
-from panes.policies.library.columnar_io import Firings
+from panes.policies.library.columnar import ColumnarWindow, Firings
 from panes.policies.library.specs import Count, Policy, Time
 from panes.slicing.keys import KeyDirectory
 from panes.state.checked import INT64, MANY, demand, numbers, read_table, reading, rising, whole

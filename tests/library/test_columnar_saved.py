@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from panes.policies.library import arrays, count, delta, partition_age, partition_count, time, tuple_count
+from panes.policies.library.arrays import to_table
 from panes.policies.library.columnar import WATCHABLE, ColumnarWindow
-from panes.policies.library.tuple_store import to_table
 
 SCHEMA = pa.schema({"k": pa.string(), "t": pa.int64(), "a": pa.float64(), "v": pa.float64()})
 FORMS: dict[str, dict[str, Any]] = {

@@ -8,13 +8,16 @@ import panes as pn
 from panes.errors import QueryError
 from panes.operators import InputPort, Model, OutputPort, Use, count, punct, sliding, tumbling
 from panes.operators.aggregate import AGGREGATE
-from panes.operators.graph import Wire, Wired, check_graph, check_node, is_punctuated, source
 from panes.operators.join import JOIN
-from panes.operators.models import TUMBLING_FORMS
+from panes.operators.models import TUMBLING_FORMS, Wire, Wired, check_graph, check_node, missing, source
 
 FUNCTOR = Model("Functor", (InputPort("in"),), (OutputPort("out", "preserving", "in"),))
 UNION = Model("Union", (InputPort("in"),), (OutputPort("out", "preserving", "in"),))
 EXPECTING = Model("Report", (InputPort("in", mode="expecting"),), (OutputPort("out"),))
+
+
+def is_punctuated(wire: Wire) -> bool:
+    return missing(wire) is None
 
 
 def join(name: str = "Join") -> Wire:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import panes as pn
-from panes.operators import count, join_kernel, sliding, time
+from panes.operators import count, join_lists, sliding, time
 from tests.operators import oracle
 from tests.operators.oracle import Config
 from tests.operators.programs import COMBINATIONS, POLICIES, Pushed, clause, flat, random_config, random_rows, stream
@@ -107,7 +107,7 @@ def test_compiled_and_plain_loop_agree(how: str, monkeypatch: pytest.MonkeyPatch
     made = left.match(right, window=sliding(time("20 s")), using="id", how=how)
     compiled = made.to_arrow()
     assert len(compiled) > 1000
-    monkeypatch.setattr(join_kernel, "use_kernels", lambda rows: False)
+    monkeypatch.setattr(join_lists, "use_kernels", lambda rows: False)
     assert made.to_arrow() == compiled
 
 

@@ -7,8 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import panes as pn
 from panes.policies import loop
+from panes.policies.built_in import BuiltInPolicies
 from panes.policies.loop import one_source
+from panes.units import TimeDomain
 
 
 def _largest(values: Any, n: int, least: float) -> float:
@@ -57,6 +60,38 @@ def test_few_rows_are_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     assert emptied.worth(3, few=2) is emptied.compiled
     monkeypatch.setattr(loop, "FEW", 0)
     assert emptied.worth(1) is emptied.compiled
+
+
+def test_what_is_compiled_already_is_used_from_fewer_rows_on() -> None:
+    @one_source()
+    def unused(values: Any) -> None:
+        values[0] = 1.0
+
+    domain = TimeDomain("us", integer=True)
+    running = BuiltInPolicies(pn.policy(trigger=pn.policies.delta(1, on="v")).bind(domain), reduces=True)
+    assert emptied.compiled(np.ones(1), 0) == 0
+    running.worked = running.few // 50
+    assert running._form(emptied) == emptied.plain
+    running.worked += 1
+    assert running._form(emptied) is emptied.compiled
+    assert running._form(unused) == unused.plain
+    running.worked = running.few + 1
+    assert running._form(unused) is unused.compiled
+
+
+def test_plain_loops_work_on_numbers_of_python_and_write_to_the_arrays() -> None:
+    seen = []
+
+    @one_source()
+    def filled(counts: Any, marks: Any) -> None:
+        seen.extend((counts[0, 1], marks[0]))
+        counts[0, 1] += 2
+        marks[0] = True
+
+    counts, marks = np.full((1, 2), 5), np.zeros(1, bool)
+    filled.plain(counts, marks)
+    assert [type(each) for each in seen] == [int, bool]
+    assert (counts.tolist(), marks.tolist()) == ([[5, 7]], [True])
 
 
 def test_what_is_no_number_is_no_warning() -> None:

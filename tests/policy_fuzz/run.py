@@ -16,7 +16,6 @@ from panes.errors import DataError
 from panes.policies import specs
 from panes.policies.built_in import BuiltInPolicies
 from panes.policies.interpreted import Interpreted
-from panes.policies.program import pair_of
 from panes.state.pickles import trusting
 from panes.units import TimeDomain
 from panes.windows.base import NEVER, KeyRuns, Running
@@ -127,15 +126,16 @@ def ways_of(machine: Any) -> tuple[str, ...]:
     """How a machine can be run."""
     if machine.interpreted:
         return ("python",)
-    pair = () if pair_of(machine) is None else ("plain pair", "compiled pair", "pair compiled on the way")
-    return ("plain", "compiled", "compiled on the way", *pair)
+    lonely = BuiltInPolicies(machine, reduces=True).alone is not None
+    alone = ("plain, alone", "compiled, alone", "alone, compiled on the way") if lonely else ()
+    return ("plain", "compiled", "compiled on the way", *alone)
 
 
 def started(machine: Any, way: str, seed: int) -> Running:
     """A machine before its first row."""
     if way == "python":
         return Interpreted(machine, reduces=True)
-    made = BuiltInPolicies(machine, reduces=True, general="pair" not in way)
+    made = BuiltInPolicies(machine, reduces=True, general="alone" not in way)
     made.few = made.small = (seed * 7) % 40 if "on the way" in way else 0 if "compiled" in way else 10**9
     return made
 

@@ -25,8 +25,7 @@ from panes.operators.clauses import TUMBLING, Clause, RowClock, renamed
 from panes.operators.machine import Machine, NumberMachine, columnar, dump_ports, load_ports
 from panes.operators.models import SLIDING_FORMS, TUMBLING_FORMS, InputPort, Model, OutputPort, Parameter
 from panes.policies.library import SlidingWindow, TumblingWindow
-from panes.policies.library.columnar import ColumnarWindow, vectorises
-from panes.policies.library.columnar_io import Firings
+from panes.policies.library.columnar import ColumnarWindow, Firings, vectorises
 from panes.policies.library.specs import count
 from panes.slicing.arrays import spread
 from panes.slicing.keys import KeyDirectory

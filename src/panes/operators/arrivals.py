@@ -34,16 +34,6 @@ class Arrivals:
         mine = self.ports == port
         return mine if self.marks is None else mine & ~self.marks
 
-    @property
-    def numbers(self) -> Array:
-        """For each arrival the number of its row in the table of its port (for punctuations: of the next row)."""
-        out = np.zeros(len(self), np.int64)
-        for port in range(len(self.tables)):
-            mine = self.ports == port
-            rows = np.ones(int(mine.sum()), bool) if self.marks is None else ~self.marks[mine]
-            out[mine] = np.cumsum(rows) - rows
-        return out
-
 
 @dataclass(frozen=True)
 class PortOutput:

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from panes.operators.arrivals import PortOutput
 from panes.operators.clauses import Clause, keys_of
-from panes.operators.machine import Machine, NumberMachine, Port, columnar, dump_ports, given_rows, load_ports
+from panes.operators.machine import Machine, Port, WindowMachine, columnar, dump_ports, load_ports
 from panes.operators.models import ROW_BY_ROW_FORMS, TUMBLING_FORMS, InputPort, Model, OutputPort, Parameter
 from panes.policies.library import SlidingWindow, TumblingWindow
 
@@ -43,21 +42,17 @@ def dedupe_machine(spec: DedupeSpec, mechanism: str) -> Machine:
     return DedupeMachine(spec)
 
 
-class DedupeMachine(NumberMachine):
+class DedupeMachine(WindowMachine):
     """Dedupe on the containers of the window library, which hold row numbers; values are counted here."""
 
+    spec: DedupeSpec
+
     def __init__(self, spec: DedupeSpec) -> None:
-        self.schemas = (spec.schema,)
-        self.spec = spec
-        super().__init__([(spec.rows, spec.keys, spec.clause)])
-        (self._port,) = self.ports
+        super().__init__(spec)
         self._values: dict[int, Hashable] = {}  # of rows in the window
         self._coming: dict[int, Hashable] = {}  # of rows of this batch
         self._seen: dict[Hashable, dict[Hashable, int]] = {}  # key -> values -> rows in the window
-        self._out: list[tuple[int, int]] = []  # row number, time
-        self._marks: list[tuple[int, int]] = []
-        window = self._port.window
-        assert window is not None
+        window = self.window
         window.on("before_insert", self._on_insert)
         window.on("partition_evict", self._on_forget)
         if isinstance(window, SlidingWindow):
@@ -72,15 +67,9 @@ class DedupeMachine(NumberMachine):
         self._coming = dict(zip(numbers, values))
         return numbers, keys
 
-    def on_row(self, port: int, number: int, key: Hashable) -> None:
-        if self.spec.clause.keeps_none:  # count(0) keeps nothing to compare with
-            self._out.append((number, self.clock.tick))
-        else:
-            self._port.insert(number, key)
-
     def on_punctuation(self, port: int) -> None:
         super().on_punctuation(port)
-        self._marks.append((len(self._out), self.clock.tick))
+        self.mark()
 
     def _on_insert(self, number: int, key: Hashable, window: SlidingWindow | TumblingWindow) -> None:
         value = self._values[number] = self._coming[number]
@@ -88,7 +77,7 @@ class DedupeMachine(NumberMachine):
         before = seen.get(value, 0)
         seen[value] = before + 1
         if not before:
-            self._out.append((number, self.clock.tick))
+            self.give(number)
 
     def _on_evict(self, number: int, key: Hashable, window: SlidingWindow) -> None:
         value = self._values.pop(number)
@@ -111,13 +100,6 @@ class DedupeMachine(NumberMachine):
         for number in numbers:
             del self._values[number]
 
-    def given(self) -> tuple[PortOutput, ...]:
-        table = self._port.store.take(np.array([n for n, _ in self._out], np.int64)).select(self.spec.schema.names)
-        marks = [n for n, _ in self._marks], [t for _, t in self._marks]
-        given = given_rows(table, [t for _, t in self._out], *marks)
-        self._out, self._marks = [], []
-        return (given,)
-
     def dump(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
         return dump_ports(self)
 
@@ -131,8 +113,3 @@ class DedupeMachine(NumberMachine):
                 self._values[number] = value
                 seen = self._seen.setdefault(key, {})
                 seen[value] = seen.get(value, 0) + 1
-
-    @property
-    def window(self) -> SlidingWindow | TumblingWindow:
-        assert self._port.window is not None
-        return self._port.window

@@ -20,20 +20,17 @@ import pyarrow as pa
 
 from panes.operators.arrivals import NO_TIME, Arrivals, PortOutput
 from panes.operators.clauses import Clause
-from panes.operators.join_kernel import MATCHING, SIDES, SideSpec
-from panes.operators.join_lists import ListMechanism
+from panes.operators.join_lists import MATCHING, SIDES, ListMechanism, SideSpec
 from panes.operators.join_windows import WindowMechanism
-from panes.operators.machine import Machine, columnar
+from panes.operators.machine import Machine, RowStore, columnar
 from panes.operators.models import ROW_BY_ROW_FORMS, InputPort, Model, OutputPort, Parameter, Use
-from panes.operators.row_store import RowStore
 from panes.state.checked import MANY, counts, demand, fact, numbers, read_table, value, whole
 
 Array = np.ndarray
 HOW = ("inner", "left", "right", "full")
 TIES = ("arrival", "include", "exclude")
-#: Columns of what mechanisms say of evicted rows, see `join_kernel`.
+#: Columns of what mechanisms say of evicted rows, see `join_lists`.
 ARRIVAL, PHASE, WHEN, SIDE, PLACE = range(5)
-_OFTEN = 4096
 
 
 def _same_keys(use: Use) -> str | None:
@@ -133,7 +130,6 @@ class JoinMachine(Machine):
         self.schemas = (spec.schema, *alone)
         self.mechanism = _mechanism(self, mechanism)
         self._time = NO_TIME
-        self._look_at = [_OFTEN, _OFTEN]
         self._counts = {"rows_in": 0, "rows_out": 0, "candidates": 0}
         self._nothing = tuple(PortOutput.of(schema.empty_table(), np.empty(0, np.int64)) for schema in self.schemas)
 
@@ -164,7 +160,8 @@ class JoinMachine(Machine):
         marks = np.cumsum(np.bincount(of_rows, minlength=len(ports)))[arrived]
         given = (PortOutput(given[0].table, given[0].times, marks, times[arrived]), *given[1:])
         self._counts["rows_out"] += sum(each.table.num_rows for each in given)
-        self._tidy()
+        for side, store in enumerate(self.stores):
+            store.tidy(lambda side=side: self.forget(side))  # type: ignore[misc]
         return given
 
     def _made(self, pairs: Array, evicted: Array, times: Array) -> tuple[tuple[PortOutput, ...], Array]:
@@ -227,13 +224,6 @@ class JoinMachine(Machine):
             matches = PortOutput(matches.table, matches.times, np.array([n]), np.array([self._time]))
         self._counts["rows_out"] += sum(each.table.num_rows for each in (matches, *ports))
         return (matches, *ports)
-
-    def _tidy(self) -> None:
-        """Forget rows that no window holds, now and then."""
-        for side, store in enumerate(self.stores):
-            if len(store) >= self._look_at[side]:
-                self.forget(side)
-                self._look_at[side] = max(_OFTEN, 2 * len(store))
 
     def forget(self, side: int) -> None:
         """Forget rows of a side that its window does not hold."""

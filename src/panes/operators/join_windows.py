@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from panes.operators.clauses import Attribute, RowClock, container, keys_of
-from panes.operators.join_kernel import GONE, PASSING, PUSHED, SIDES, SideSpec
-from panes.operators.machine import check_rows, dump_window, load_window
-from panes.operators.row_store import RowStore
-from panes.policies.library import SlidingWindow
+from panes.operators.clauses import RowClock, keys_of
+from panes.operators.join_lists import GONE, PASSING, PUSHED, SIDES, SideSpec
+from panes.operators.machine import Port, RowStore, check_rows, dump_window, load_window
 
 Array = np.ndarray
 #: Candidate pairs per chunk.
@@ -26,12 +24,8 @@ class WindowMechanism:
         self._sides = sides
         self._stores = stores
         self._clock = RowClock()
-        self._windows: list[SlidingWindow] = []
-        self._attributes = [{name: Attribute(name) for name in side.clause.attributes} for side in sides]
-        for i, side in enumerate(sides):
-            made = container(side.clause, keyed=bool(side.keys), clock=self._clock, attributes=self._attributes[i])
-            assert isinstance(made, SlidingWindow)
-            self._windows.append(made)
+        self._ports = [Port(store, side.keys, side.clause, self._clock) for store, side in zip(stores, sides)]
+        self._windows = [port.window for port in self._ports if port.window is not None]
         #: by side: key and values of the equality parts -> numbers of rows in the window, oldest first
         self._index: tuple[dict[Hashable, dict[int, None]], ...] = ({}, {})
         self._entries: tuple[dict[int, Hashable], ...] = ({}, {})
@@ -67,9 +61,7 @@ class WindowMechanism:
     def _coming(self, i: int, table: pa.Table) -> Iterator[tuple[int, Hashable, Hashable]]:
         """Number, key, and what is looked up, of each row that is about to arrive."""
         arrived = self._stores[i].arrived
-        numbers = range(arrived - table.num_rows, arrived)
-        for name, attribute in self._attributes[i].items():
-            attribute.coming(np.array(numbers), table.column(name))
+        numbers, _ = self._ports[i].coming(np.arange(arrived - table.num_rows, arrived), table)
         return iter([(number, key, entry) for number, (key, entry) in zip(numbers, self._looked_up(i, table))])
 
     def _looked_up(self, i: int, table: pa.Table) -> list[tuple[Hashable, Hashable]]:
@@ -82,11 +74,7 @@ class WindowMechanism:
     def _arrive(self, i: int, number: int, key: Hashable, entry: Hashable) -> None:
         self._phase = PUSHED
         self._current = (i, number, entry)
-        window = self._windows[i]
-        if self._sides[i].keys:
-            window.insert(number, key)
-        else:
-            window.insert(number)
+        self._ports[i].insert(number, key)
         if self._sides[i].clause.keeps_none:
             self._note(i, number, GONE)
 

@@ -1,8 +1,8 @@
 """The running form of an operator: arrivals in, what its ports give out. A deterministic state machine.
 
 `Machine` is the contract. `NumberMachine` is the general way to fulfil it: windows of the library hold row numbers,
-the clock follows the time of the rows, and what the windows of a batch give is computed for all of them at once.
-Results depend neither on how rows are cut into batches nor on snapshots.
+the clock follows the time of the rows, and what the windows of a batch give is taken from a `RowStore` for all of them
+at once. Results depend neither on how rows are cut into batches nor on snapshots.
 
 A machine knows no source, no runner and no watermark: whoever drives it brings arrivals in order (runners/local merges
 inputs by time; a worker of another engine can sort by time and a sequence), one machine for all rows or, where streams
@@ -22,17 +22,105 @@ import pyarrow as pa
 from panes.errors import QueryError
 from panes.operators.arrivals import NO_TIME, Arrivals, PortOutput
 from panes.operators.clauses import Attribute, Clause, RowClock, container, keys_of
-from panes.operators.row_store import RowStore
 from panes.policies.library import SlidingWindow, TumblingWindow
-from panes.state.checked import MANY, demand, fact, one_row, read_table, value, whole
+from panes.state.checked import (
+    INT64,
+    MANY,
+    columns_of,
+    demand,
+    fact,
+    numbers,
+    one_row,
+    read_table,
+    rising,
+    value,
+    whole,
+)
 from panes.state.pickles import trusting
 from panes.state.snapshot import pack, unpack
 
 Array = np.ndarray
-
-
 #: How windows are kept: in columns and compiled loops, or in containers of the library, row by row.
 MECHANISMS = ("auto", "columns", "windows")
+#: Rows are looked through for those that nobody holds when so many have come, or as many as were held last time.
+_OFTEN = 4096
+_MANY_CHUNKS = 32
+
+
+class RowStore:
+    """Rows of a port that some window still holds, in order of arrival, under the numbers in which they arrived."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self.arrived = 0  # rows ever added
+        self._numbers = np.empty(0, np.int64)
+        self._table = schema.empty_table()
+        self._look_at = _OFTEN
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self._table.nbytes + self._numbers.nbytes)
+
+    def add(self, table: pa.Table) -> Array:
+        """Take in rows; their numbers."""
+        fresh = np.arange(self.arrived, self.arrived + table.num_rows)
+        self.arrived += table.num_rows
+        self._numbers = np.concatenate((self._numbers, fresh)) if len(self._numbers) else fresh
+        self._table = pa.concat_tables([self._table, table]) if self._table.num_rows else table
+        if self._table.num_columns and self._table.column(0).num_chunks > _MANY_CHUNKS:
+            self._table = self._table.combine_chunks()
+        return fresh
+
+    def take(self, numbers: Array) -> pa.Table:
+        """The rows with these numbers, in this order."""
+        return self._table.take(pa.array(self.places(numbers)))
+
+    def at(self, places: Array) -> pa.Table:
+        """The rows at these places among those held; -1: nulls."""
+        absent = places < 0
+        index = pa.array(places, mask=absent) if absent.any() else pa.array(places)
+        return self._table.take(index)
+
+    @property
+    def numbers(self) -> Array:
+        """The numbers of all rows held."""
+        return self._numbers
+
+    def all(self) -> pa.Table:
+        """All rows held."""
+        return self._table
+
+    def places(self, numbers: Array) -> Array:
+        """Where rows lie in the table of what is held."""
+        return np.searchsorted(self._numbers, numbers)
+
+    def tidy(self, forget: Callable[[], None]) -> None:
+        """Have rows forgotten that nobody holds, now and then."""
+        if len(self._numbers) >= self._look_at:
+            forget()
+            self._look_at = max(_OFTEN, 2 * len(self._numbers))
+
+    def keep(self, numbers: Array) -> None:
+        """Forget all rows but these."""
+        self.keep_places(self.places(np.unique(numbers.astype(np.int64, copy=False))))
+
+    def keep_places(self, places: Array) -> None:
+        """Forget all rows but those at these places, which increase."""
+        self._table = self._table.take(pa.array(places)).combine_chunks()
+        self._numbers = self._numbers[places]
+
+    def dump(self) -> pa.Table:
+        return self._table.append_column("panes.row", pa.array(self._numbers))
+
+    def load(self, table: pa.Table, arrived: int) -> None:
+        columns_of(table, "rows", {**{f.name: f.type for f in self.schema}, "panes.row": INT64})
+        self._numbers = numbers(table, "panes.row", low=0, high=arrived - 1)
+        rising(self._numbers, "the numbers of rows")
+        self._table = table.select(self.schema.names).cast(self.schema)
+        self.arrived = arrived
 
 
 def columnar(operator: str, mechanism: str, possible: bool) -> bool:
@@ -91,10 +179,10 @@ def packed(facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Callable
 
 
 class Port:
-    """An input of a `NumberMachine`: its rows, and its window."""
+    """An input: its rows, and its window, which holds their numbers."""
 
-    def __init__(self, schema: pa.Schema, keys: Sequence[str], clause: Clause | None, clock: RowClock) -> None:
-        self.store = RowStore(schema)
+    def __init__(self, store: RowStore, keys: Sequence[str], clause: Clause | None, clock: RowClock) -> None:
+        self.store = store
         self.keys = tuple(keys)
         self.attributes = {name: Attribute(name) for name in (clause.attributes if clause else ())}
         self.window: TumblingWindow | SlidingWindow | None = None
@@ -103,7 +191,10 @@ class Port:
 
     def take_in(self, table: pa.Table) -> tuple[list[int], list[Hashable] | None]:
         """Numbers and keys of the rows of a batch."""
-        numbers = self.store.add(table)
+        return self.coming(self.store.add(table), table)
+
+    def coming(self, numbers: Array, table: pa.Table) -> tuple[list[int], list[Hashable] | None]:
+        """The same of rows that the store has already."""
         for name, attribute in self.attributes.items():
             attribute.coming(numbers, table.column(name))
         return numbers.tolist(), keys_of(table, self.keys)
@@ -127,7 +218,7 @@ class NumberMachine(Machine):
 
     def __init__(self, ports: Sequence[tuple[pa.Schema, Sequence[str], Clause | None]]) -> None:
         self.clock = RowClock()
-        self.ports = [Port(schema, keys, clause, self.clock) for schema, keys, clause in ports]
+        self.ports = [Port(RowStore(schema), keys, clause, self.clock) for schema, keys, clause in ports]
         self._rows_in = 0
         self._rows_out = [0 for _ in self.schemas]
 
@@ -163,7 +254,7 @@ class NumberMachine(Machine):
         for i, each in enumerate(given):
             self._rows_out[i] += each.table.num_rows
         for number, port in enumerate(self.ports):
-            port.store.tidy(lambda n=number: self.held(n))  # type: ignore[misc]
+            port.store.tidy(lambda port=port, n=number: port.store.keep(self.held(n)))  # type: ignore[misc]
         return given
 
     def held(self, port: int) -> Array:
@@ -200,6 +291,42 @@ class NumberMachine(Machine):
             "keys": sum(m["partitions"] for m in held),
             "bytes": sum(port.store.nbytes for port in self.ports),
         }
+
+
+class WindowMachine(NumberMachine):
+    """A machine of one input and one output, whose rows are some of those of its window: which, and when."""
+
+    spec: Any
+
+    def __init__(self, spec: Any) -> None:
+        self.schemas, self.spec = (spec.schema,), spec
+        super().__init__([(spec.rows, spec.keys, spec.clause)])
+        (self._port,) = self.ports
+        self._out: list[tuple[int, int]] = []  # row number, time
+        self._marks: list[tuple[int, int]] = []  # rows before it, time
+
+    @property
+    def window(self) -> TumblingWindow | SlidingWindow:
+        assert self._port.window is not None
+        return self._port.window
+
+    def on_row(self, port: int, number: int, key: Hashable) -> None:
+        if self.spec.clause.keeps_none:
+            self.give(number)  # a window that keeps none passes each row on
+        else:
+            self._port.insert(number, key)
+
+    def give(self, number: int) -> None:
+        self._out.append((number, self.clock.tick))
+
+    def mark(self) -> None:
+        self._marks.append((len(self._out), self.clock.tick))
+
+    def given(self) -> tuple[PortOutput, ...]:
+        out, marks = self._out, self._marks
+        table = self._port.store.take(np.array([n for n, _ in out], np.int64)).select(self.schemas[0].names)
+        self._out, self._marks = [], []
+        return (given_rows(table, [t for _, t in out], [n for n, _ in marks], [t for _, t in marks]),)
 
 
 def given_rows(table: pa.Table, times: Sequence[int], marks: Sequence[int], mark_times: Sequence[int]) -> PortOutput:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from panes.operators.arrivals import PortOutput
 from panes.operators.clauses import Clause, keys_of, plain_values
-from panes.operators.machine import Machine, NumberMachine, columnar, dump_ports, given_rows, load_ports
+from panes.operators.machine import Machine, WindowMachine, columnar, dump_ports, load_ports
 from panes.operators.models import ROW_BY_ROW_FORMS, TUMBLING_FORMS, InputPort, Model, OutputPort, Parameter
 from panes.policies.library import SlidingWindow, TumblingWindow
 
@@ -79,32 +79,22 @@ def sort_machine(spec: SortSpec, mechanism: str) -> Machine:
     return SortMachine(spec)
 
 
-class SortMachine(NumberMachine):
+class SortMachine(WindowMachine):
     """Sort on the containers of the window library."""
 
+    spec: SortSpec
+
     def __init__(self, spec: SortSpec) -> None:
-        self.schemas = (spec.schema,)
-        self.spec = spec
-        super().__init__([(spec.rows, spec.keys, spec.clause)])
-        (self._port,) = self.ports
+        super().__init__(spec)
         self._ranks: dict[int, tuple[Any, ...]] = {}  # of all rows that wait
         self._waiting: dict[Hashable, list[tuple[tuple[Any, ...], int]]] = {}  # progressive: a heap for each key
-        self._out: list[tuple[int, int]] = []  # row number, time
-        self._marks: list[tuple[int, int]] = []  # rows before it, time
-        window = self._port.window
-        assert window is not None
+        window = self.window
         window.on("partition_evict", self._on_forget)
         if isinstance(window, SlidingWindow):
             window.on("after_insert", self._on_insert)
             window.on("before_evict", self._on_evict)
         else:
             window.on("before_flush", self._on_flush)
-
-    def on_row(self, port: int, number: int, key: Hashable) -> None:
-        if self.spec.clause.keeps_none:
-            self._give([number])  # a window that keeps none passes each row on
-            return
-        self._port.insert(number, key)
 
     def _taken(self, port: Any, table: pa.Table) -> tuple[list[int], list[Hashable]]:
         numbers, keys = super()._taken(port, table)
@@ -117,7 +107,7 @@ class SortMachine(NumberMachine):
     def _on_evict(self, number: int, key: Hashable, window: SlidingWindow) -> None:
         # The window says that one must go; which one, order decides.
         heap = self._waiting[key]
-        self._give([heapq.heappop(heap)[1]])
+        self.give(heapq.heappop(heap)[1])
         if not heap:
             del self._waiting[key]
 
@@ -129,9 +119,7 @@ class SortMachine(NumberMachine):
             self._give_all(key, content)
 
     def on_finish(self) -> None:
-        window = self._port.window
-        assert window is not None
-        for key, content in sorted(window.subwindows(), key=lambda subwindow: subwindow[1]):
+        for key, content in sorted(self.window.subwindows(), key=lambda subwindow: subwindow[1]):
             self._give_all(key, content)
 
     def _give_all(self, key: Hashable, content: tuple[int, ...]) -> None:
@@ -142,21 +130,14 @@ class SortMachine(NumberMachine):
 
     def _batch(self, numbers: tuple[int, ...]) -> None:
         if numbers:
-            self._give(sorted(numbers, key=lambda n: (self._ranks[n], n)))
-            self._marks.append((len(self._out), self.clock.tick))
-
-    def _give(self, numbers: list[int]) -> None:
-        now = self.clock.tick
-        self._out += [(n, now) for n in numbers]
+            for number in sorted(numbers, key=lambda n: (self._ranks[n], n)):
+                self.give(number)
+            self.mark()
 
     def given(self) -> tuple[PortOutput, ...]:
-        numbers, times = [n for n, _ in self._out], [t for _, t in self._out]
-        table = self._port.store.take(np.array(numbers, np.int64)).select(self.spec.schema.names)
-        given = given_rows(table, times, [n for n, _ in self._marks], [t for _, t in self._marks])
-        for number in numbers:
+        for number, _ in self._out:
             del self._ranks[number]
-        self._out, self._marks = [], []
-        return (given,)
+        return super().given()
 
     def held(self, port: int) -> np.ndarray:
         return np.array(list(self._ranks), np.int64)

@@ -16,10 +16,9 @@ from typing import Protocol
 import pyarrow as pa
 
 from panes.errors import QueryError
-from panes.operators.graph import Wire, check_node
-from panes.operators.graph import Wired as Wired
-from panes.operators.graph import source as source_node
-from panes.operators.models import InputPort, Model, OutputPort, Use
+from panes.operators.models import InputPort, Model, OutputPort, Use, Wire, check_node
+from panes.operators.models import Wired as Wired
+from panes.operators.models import source as source_node
 from panes.plan.arrival import ARRIVAL_TIME, ARRIVAL_TYPE, Arrival
 from panes.plan.batches import conform
 from panes.plan.flow import Flow

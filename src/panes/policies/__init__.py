@@ -9,8 +9,8 @@ In flow rows in order of arrival; out flow the windows that trigger policies emi
 from __future__ import annotations
 
 from panes.clock import Clock, FakeClock, SystemClock
-from panes.policies.distances import cosine, euclidean
 from panes.policies.live import LiveResult, LiveWindow
+from panes.policies.rules import cosine, euclidean
 from panes.policies.specs import (
     active,
     all_of,

@@ -50,26 +50,11 @@ class KnownBorders(ABC):
         """Whether a border lies after `before` and up to `now`: a row at `now` then begins a new slice."""
 
     @abstractmethod
-    def cuts(self, rows: KeyRuns, last_time: Array, origin: Array, closed: Closed | None = None) -> Array:
+    def cuts(self, rows: KeyRuns, last_time: Array, origin: Array) -> Array:
         """The rows of a batch before which a border lies.
 
         Per key, `last_time` is the time of the row before its first one here, `origin` the position of the first ever.
-        `closed`: the windows that ended in this batch, if they are known; that slices end there is not said again.
         """
-
-    def is_border(self, at: int) -> bool:
-        """Whether a window begins or ends at `at` (SPEC P-59, algorithm 1)."""
-        low, up = -np.inf, at - 1
-        while at > low:
-            up = self.next_trigger(up)
-            if self.last is not None and up > self.last:
-                return False
-            if up == at:
-                return True
-            low = self.lower_border(up)
-            if low == at:
-                return True
-        return False
 
     def is_skipped(self, at: int) -> bool:
         """Whether no window holds `at` (SPEC P-64, algorithm 2)."""
@@ -99,40 +84,8 @@ class Borders(KnownBorders):
         step = max((at + shift - self.first) // self.slide, -1)
         return step if self.last is None else min(step, (self.last - self.first) // self.slide)
 
-    def _grids(self) -> tuple[int, int]:
-        """Where ends, and where beginnings, begin; both go on in steps of `slide`."""
-        return self.first, self.first - self.size
-
-    def _cuts_of_one(self, rows: KeyRuns, last_time: int, start: int, closed: Closed | None) -> Array:
-        """`cuts` for one key, whose first row here is number `start`: borders are looked up, not rows."""
-        n, new = len(rows), start == 0 or last_time == ALWAYS
-        found = [np.zeros(int(new), np.int64)]
-        ends, begins = self._grids()
-        if not self.by_time:
-            found += [self._on_grid(grid, start, start + n - 1) - start for grid in (ends, begins)]
-            return np.concatenate(found)
-        first, high = int(rows.times[0]), int(rows.times[-1])
-        # of all borders since the row before, the last will do
-        low = max((first if new else last_time) + 1, first - self.slide + 1)
-        at = self._on_grid(ends, low, high)
-        if closed is not None and np.array_equal(closed.end, at):
-            # a window was found for each, so that only borders of those still to end must be searched for
-            began = closed.start_pos - rows.first_pos[0]
-            found.append(began[(began >= 0) & (began < n)])
-            low = max(low, high - self.size + 1)
-        else:
-            found.append(rows.times.searchsorted(at))
-        found.append(rows.times.searchsorted(self._on_grid(begins, low, high)))
-        return np.concatenate(found)
-
-    def _on_grid(self, grid: int, low: int, high: int) -> Array:
-        low = max(low, grid)
-        return np.arange(low + (grid - low) % self.slide, high + 1, self.slide)
-
-    def cuts(self, rows: KeyRuns, last_time: Array, origin: Array, closed: Closed | None = None) -> Array:
+    def cuts(self, rows: KeyRuns, last_time: Array, origin: Array) -> Array:
         heads = rows.offsets[:-1]
-        if len(heads) == 1 and (not self.by_time or rows.times[-1] - rows.times[0] < self.slide * len(rows)):
-            return self._cuts_of_one(rows, int(last_time[0]), int(rows.first_pos[0] - origin[0]), closed)
         if not self.by_time:
             at = rows.positions() - origin.repeat(np.diff(rows.offsets))
             past_end = (at >= self.first) & ((at - self.first) % self.slide == 0)
@@ -194,7 +147,7 @@ class DeclaredBorders(KnownBorders):
             "grow with what it is given"
         )
 
-    def cuts(self, rows: KeyRuns, last_time: Array, origin: Array, closed: Closed | None = None) -> Array:
+    def cuts(self, rows: KeyRuns, last_time: Array, origin: Array) -> Array:
         heads = rows.offsets[:-1]
         at = rows.times if self.by_time else rows.positions() - origin.repeat(np.diff(rows.offsets))
         before = np.empty(len(rows), np.int64)
@@ -290,7 +243,7 @@ class Cutter:
             return cuts_of_rows(rows, closed, heads)
         ends = flat(rows, closed.slots, closed.stop_pos)
         if self.borders is not None:
-            return np.concatenate((ends, self.borders.cuts(rows, notes[:, 0], notes[:, 1], closed)))
+            return np.concatenate((ends, self.borders.cuts(rows, notes[:, 0], notes[:, 1])))
         return np.concatenate((ends, rows.offsets[:-1][empty]))
 
 

@@ -169,18 +169,20 @@ class BorderBuffer(_Buffer):
         return fold(self.reduce, values)
 
 
-class GranularBuffer(_Buffer):
+class GranularBuffer(ItemBuffer):
     """All rows, and partials of `granularity` rows each (SPEC P-63): for policies that say nothing in advance."""
 
+    reduce: Reduce
+
     def __init__(self, costs: Costs, reduce: Reduce, granularity: int) -> None:
-        self.costs, self.reduce, self.granularity = costs, reduce, granularity
-        self.items: deque[Any] = deque()
+        super().__init__(costs, reduce)
+        self.granularity = granularity
         self.partials: deque[tuple[int, Any]] = deque()  # (position of the first row, value)
         self.running: list[Any] = []  # [position of the first row, value], or nothing
         self.head = self.tail = 0
 
     def insert(self, value: Any, position: int, time: Any) -> None:
-        self.items.append(value)
+        super().insert(value, position, time)
         if self.running:
             self.running[1] = self.reduce(self.running[1], value)
             self.costs.reduce_before += 1
@@ -194,9 +196,8 @@ class GranularBuffer(_Buffer):
         self.costs.holds(len(self.items) + len(self.partials) + bool(self.running))
 
     def delete(self, n: int) -> None:
+        super().delete(n)
         self.head += n
-        for _ in range(n):
-            self.items.popleft()
         while self.partials and self.partials[0][0] < self.head:
             self.partials.popleft()
 

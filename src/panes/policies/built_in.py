@@ -18,9 +18,9 @@ from panes.errors import DataError
 from panes.policies import built_in_state, specs
 from panes.policies.arena import Arena
 from panes.policies.borders import PLANS, Cutter
-from panes.policies.evictions import FOUND, WRONG, run_all, run_pair
+from panes.policies.evictions import FOUND, WRONG, run_all, run_alone
 from panes.policies.loop import FEW, Loop
-from panes.policies.program import COUNT, HEAD, SEEN, TAIL, TAIL_AT, Columns, Pair, level, matches, pair_of
+from panes.policies.program import COUNT, HEAD, SEEN, TAIL, TAIL_AT, Alone, Columns, alone, level, matches
 from panes.policies.specs import Time, leaves
 from panes.policies.triggers import Fakes, look
 from panes.windows.base import ALWAYS, NEVER, Array, Closed, KeyRuns, Running, Scanned
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from panes.policies.policy import PolicyMachine
 
 _NOTHING = np.empty(0, np.int64)
-_NO_COLUMNS = np.empty((0, 1))
 _NOBODY = np.zeros(1, bool)
 
 
@@ -43,7 +42,7 @@ class BuiltInPolicies(Running):
     small = FEW // 10
 
     def __init__(self, machine: PolicyMachine, *, reduces: bool, general: bool = False) -> None:
-        """`general`: read lines even where the policies are one of the common pairs."""
+        """`general`: read lines even where there is but one eviction."""
         self.machine = machine
         self.columns = Columns()
         both = bool(machine.central_evict and machine.evict)
@@ -57,7 +56,7 @@ class BuiltInPolicies(Running):
             several=both or len(_leaves(machine.central_evict)) > 1, by_clock=_threads(machine.central_trigger),
         )  # fmt: skip
         self.central = machine.central
-        self.pair = None if general else pair_of(machine)
+        self.alone = None if general or self.central else alone(self.own)
         self.by_clock = self.own.by_clock or self.centre.by_clock
         #: an eviction compares rows that are held, so they are kept
         self.keeps = self.own.evictions.keeps_rows or bool(machine.central_evict)
@@ -77,8 +76,8 @@ class BuiltInPolicies(Running):
         self.worked = 0
 
     def _form(self, loop: Loop) -> Callable[..., Any]:
-        """What to run of a loop, for the rows there have been."""
-        return loop.worth(self.worked, self.few)
+        """What to run of a loop, for the rows there have been; what is compiled already is soon the quicker form."""
+        return loop.worth(self.worked, self.few // 50 if loop.is_compiled else self.few)
 
     @property
     def plan(self) -> str:
@@ -93,29 +92,13 @@ class BuiltInPolicies(Running):
         self._meet(rows)
         empty = self.states[rows.slots, HEAD] == self.states[rows.slots, TAIL]
         ticks, cols = self._read(rows)
-        if self.pair is not None:
-            closed = self._take_pair(self.pair, rows, ticks)
-        elif self.central:
+        if self.central:
             closed = self._take_grouped(rows, ticks, cols, empty)
         else:
             closed = self._take_keys(rows, ticks, cols, empty)
         cuts = self.cutter.cuts(rows, closed, empty, self.states[rows.slots, HEAD], self.notes[rows.slots])
         self.notes[rows.slots, 0] = rows.times[rows.offsets[1:] - 1]
         return Scanned(closed, cuts)
-
-    def _take_pair(self, pair: Pair, rows: KeyRuns, ticks: Array) -> Closed:
-        base, follows = 0, _NOTHING
-        if self.keeps:
-            base = self._keep_by_key(rows, ticks, _NO_COLUMNS)
-            ticks, follows = self.arena.ticks, self.arena.follows
-        found = self._found(
-            run_pair, rows.offsets, rows.times, pair.trigger, pair.every, pair.evict, pair.size, pair.word, pair.place,
-            self.states, ticks[0], follows, rows.slots, rows.offsets, base,
-        )  # fmt: skip
-        if pair.evict == COUNT:
-            held = self.states[rows.slots, TAIL] - self.states[rows.slots, HEAD]
-            self.states[rows.slots, pair.word + 1] = held + pair.start
-        return found
 
     def _take_keys(self, rows: KeyRuns, ticks: Array, cols: Array, empty: Array) -> Closed:
         base = 0
@@ -126,7 +109,39 @@ class BuiltInPolicies(Running):
             self.own, self._form, rows.slots, rows.offsets, self.states, self.floats, ticks, cols, base,
             empty=rows.offsets[:-1][empty],
         )  # fmt: skip
+        if self.alone is not None:
+            return self._run_alone(self.alone, rows, base, ticks, cols, fired, fakes)
         return self._run(rows.slots, rows.offsets, base, ticks, cols, fired, fakes, _NOBODY, Fakes.none(), rows.times)
+
+    def _run_alone(
+        self, evict: Alone, rows: KeyRuns, base: int, ticks: Array, cols: Array, fired: Array, fakes: Fakes
+    ) -> Closed:
+        """The same where there is one eviction, which looks at rows only."""
+        states, slots, offsets, follows = self.states, rows.slots, rows.offsets, self.arena.follows
+        due = np.flatnonzero(fired)
+        ends, is_row = ticks[0, base + due], np.ones(len(due), bool)
+        if len(fakes.row):
+            if fakes.count.sum() > specs.MOST_FAKES:
+                raise self.machine.too_many(int(rows.times.max()))
+            before, at, timed = fakes.expanded()
+            due, is_row = np.concatenate((before, due)), np.arange(len(before) + len(due)) >= len(before)
+            order = np.lexsort((np.concatenate((at, ends)), is_row, due))
+            ends = np.concatenate((np.where(timed, at, ticks[0, base + before]), ends))[order]
+            due, is_row = due[order], is_row[order]
+        if evict.queues:
+            follows[base : base + len(rows)] = np.arange(base + 1, base + len(rows) + 1)
+            follows[base + offsets[1:] - 1] = -1
+            behind = states[slots, TAIL_AT]
+            follows[behind[behind >= 0]] = base + offsets[:-1][behind >= 0]
+            states[slots, TAIL_AT] = base + offsets[1:] - 1
+        out = np.empty((len(due), 4), np.int64)
+        n = self._form(run_alone)(
+            evict.kind, evict.size, evict.limit, evict.column, evict.word, states, slots, offsets, base, ticks, cols,
+            follows, due, ends, is_row, out,
+        )  # fmt: skip
+        if evict.kind == COUNT:
+            states[slots, evict.word] = states[slots, TAIL] - states[slots, HEAD] + evict.start
+        return self._closed(out, n)
 
     def _take_grouped(self, rows: KeyRuns, ticks: Array, cols: Array, empty: Array) -> Closed:
         """Triggers of keys are looked at key by key, central ones and all that follows in the order of arrival."""
@@ -157,23 +172,19 @@ class BuiltInPolicies(Running):
         self, slots: Array, offsets: Array, base: int, ticks: Array, cols: Array, fired: Array, fakes: Fakes,
         c_fired: Array, c_fakes: Fakes, times: Array, *, with_rows: bool = True,
     ) -> Closed:  # fmt: skip
-        """Windows of rows from `base` on, those of slots[g] from offsets[g] on, after triggers were asked."""
-        own, centre, arena = self.own.evictions, self.centre.evictions, self.arena
-        return self._found(
-            run_all, offsets, times, own.lines, own.limits, own.keeps_rows, with_rows, self.states, slots, offsets,
-            base, ticks, cols, arena.follows, fired, *fakes.columns(), centre.lines, centre.limits,
-            self.middle if self.central else self.middle[:0], self.centre.by_clock, arena.slots, arena.positions,
-            c_fired, *c_fakes.columns(), more=tuple(self._stacks),
-        )  # fmt: skip
-
-    def _found(self, loop: Loop, offsets: Array, times: Array, *arrays: Any, more: tuple[Array, ...] = ()) -> Closed:
-        """The windows that a loop finds, in as many calls as it needs room for them.
+        """Windows of rows from `base` on, those of slots[g] from offsets[g] on, after triggers were asked.
 
         DataError if timer ticks up to these times gave too much.
         """
-        meta, run, done = np.array([0, -1, 0]), self._form(loop), 0
-        while True:
-            done = run(*arrays, done, self._out, meta, specs.MOST_FAKES, *more)
+        own, centre, arena = self.own.evictions, self.centre.evictions, self.arena
+        meta, run, done = np.array([0, -1, 0]), self._form(run_all), 0
+        while True:  # in as many calls as it needs room for windows
+            done = run(
+                own.lines, own.limits, own.keeps_rows, with_rows, self.states, slots, offsets, base, ticks, cols,
+                arena.follows, fired, *fakes.columns(), centre.lines, centre.limits,
+                self.middle if self.central else self.middle[:0], self.centre.by_clock, arena.slots, arena.positions,
+                c_fired, *c_fakes.columns(), done, self._out, meta, specs.MOST_FAKES, *self._stacks,
+            )  # fmt: skip
             if meta[WRONG] >= 0:
                 raise self.machine.too_many(int(times.max()))
             if done == offsets[-1]:
@@ -181,9 +192,11 @@ class BuiltInPolicies(Running):
             wider = np.empty((2 * len(self._out) + len(self.states), 4), np.int64)
             wider[: len(self._out)] = self._out
             self._out = wider
-        n = int(meta[FOUND])
+        return self._closed(self._out, int(meta[FOUND]))
+
+    def _closed(self, out: Array, n: int) -> Closed:
         self.worked += n
-        slots, starts, stops, ends = (self._out[:n, i].copy() for i in range(4))
+        slots, starts, stops, ends = (out[:n, i].copy() for i in range(4))
         return Closed(slots, starts, stops, np.full(n, ALWAYS), ends)
 
     def _keep_by_key(self, rows: KeyRuns, ticks: Array, cols: Array) -> int:

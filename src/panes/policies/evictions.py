@@ -3,30 +3,25 @@
 Each rule is written once, over plain arrays, and runs as it is or compiled (loop.py). A level (one key, or the centre)
 is a table of lines (program.py) and a row of state words; rows are numbered in an arena, where `follows` leads to the
 next row of the key. `run_all` is the order of things (SPEC P-43): timer ticks, results, evictions, the row itself, and
-what the centre says to all keys. `run_pair` is what it comes to for one trigger and one eviction of the common kinds.
+what the centre says to all keys. `run_alone` is what it comes to for one eviction that timer ticks don't ask.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from panes.policies.distances import cosine, euclidean
 from panes.policies.loop import one_source
 from panes.policies.program import (
     CHILDREN,
     COLUMN,
     COSINE_,
     COUNT,
-    EUCLID,
     FLOATS,
     HEAD,
     KIND,
-    MAX,
-    MIN,
     OPTION,
     PUNCT,
     SEEN,
-    SUM,
     TAIL,
     TAIL_AT,
     TIME,
@@ -35,6 +30,7 @@ from panes.policies.program import (
     A,
     B,
 )
+from panes.policies.rules import MAX, MIN, count_leaves, distance, is_beyond, joined
 from panes.policies.specs import MOST
 
 Array = np.ndarray
@@ -42,34 +38,6 @@ Array = np.ndarray
 ROW, FAKE, ROW_AS_FAKE = 0, 1, 2
 # words of `meta`: windows found, row that brought too many timer ticks (-1: none), timer ticks and what they gave
 FOUND, WRONG, SENT = 0, 1, 2
-
-
-def count_leaves(counter: int, size: int, most: int, delete: int, resync: bool) -> tuple[int, int]:
-    """How many rows a count lets go for one more, and where it is then. `resync`: others let rows go, too."""
-    if resync and counter > size:
-        counter = size
-    if counter >= most:
-        return delete, max(0, counter - delete) + 1
-    return 0, counter + 1
-
-
-def joined(rule: int, so_far: int, said: int) -> int:
-    """What several evictions say together, one more of them heard."""
-    if rule == MAX:
-        return max(so_far, said)
-    if rule == MIN:
-        return min(so_far, said)
-    if rule == SUM:
-        return so_far + said
-    return so_far if so_far > 0 else said
-
-
-def distance(kind: int, n: int, old: Array, first: int, i: int, new: Array, column: int, j: int) -> float:
-    """From n values old[first:, i] to as many new[column:, j]."""
-    if kind == EUCLID and n == 1:
-        return abs(new[column, j] - old[first, i])
-    before, after = old[first : first + n, i], new[column : column + n, j]
-    return cosine(before, after) if kind == COSINE_ else euclidean(before, after)
 
 
 def ask(
@@ -81,7 +49,7 @@ def ask(
     `chained`: the row after one is found by `follows`, and is not just the next.
     """
     top, size = 0, tail - head
-    for t in range(len(lines)):
+    for t in range(1 if len(lines) == 2 else len(lines)):  # what one says need not be combined
         kind, word = lines[t, KIND], lines[t, WORD]
         answer, is_asked = 0, 1
         if kind >= MAX:
@@ -111,14 +79,15 @@ def ask(
                 if at < tail:
                     place = follows[place] if chained else place + 1
             if kind == TIME:
-                oldest = (now if what == FAKE else ticks[column, j]) - lines[t, A]
-                while at < tail and ticks[column, place] < oldest:
+                moment = now if what == FAKE else ticks[column, j]
+                while at < tail and is_beyond(moment, ticks[column, place], lines[t, A]):
                     answer += 1
                     at += 1
                     if at < tail:
                         place = follows[place] if chained else place + 1
             elif what != FAKE:
-                while at < tail and distance(kind, lines[t, A], cols, column, place, cols, column, j) > limits[t]:
+                by_angle, n = kind == COSINE_, lines[t, A]
+                while at < tail and distance(by_angle, n, cols, column, place, cols, column, j) > limits[t]:
                     answer += 1
                     at += 1
                     if at < tail:
@@ -164,17 +133,29 @@ def _let_go(states: Array, centre: Array, slots: Array, positions: Array, n: int
     centre[0, HEAD] += n
 
 
+def _none_leave(lines: Array) -> bool:
+    """Whether timer ticks let no row go, so that each of them gives what is held: no eviction is asked about them.
+
+    The smallest of several, none of which is asked, is as many rows as there are.
+    """
+    asked = 0
+    for t in range(len(lines)):
+        asked += lines[t, OPTION] or lines[t, KIND] == MIN
+    return asked == 0
+
+
 def _tell_all(
     lines: Array, limits: Array, states: Array, ticks: Array, cols: Array, follows: Array, k: int, j: int,
     what: int, now: int, end: int, out: Array, meta: Array, stack: Array, asked: Array,
 ) -> None:  # fmt: skip
     """A timer tick for every key (evict, then emit), or a row of key k for all others (emit, then evict)."""
+    asks = not _none_leave(lines)
     for other in range(len(states)):
         if states[other, SEEN] == 0 or (what == ROW_AS_FAKE and other == k):
             continue
         if what == ROW_AS_FAKE:
             emit(out, meta, other, states[other, HEAD], states[other, TAIL], end)
-        if len(lines) > 1:
+        if asks:
             n = ask(
                 lines, limits, states, other, states[other, HEAD], states[other, TAIL], ticks, cols, follows, True, j,
                 what, now, True, stack, asked,
@@ -186,14 +167,6 @@ def _tell_all(
                 states[other, HEAD] = states[other, TAIL]
 
 
-def _none_leave(lines: Array) -> bool:
-    """Whether timer ticks let no row go, so that each of them gives what is held: no eviction is asked about them.
-
-    The smallest of several, none of which is asked, is as many rows as there are.
-    """
-    return not (lines[:, OPTION].any() or (lines[:, KIND] == MIN).any())
-
-
 def _none_held(states: Array) -> bool:
     held = 0
     for k in range(len(states)):
@@ -202,7 +175,7 @@ def _none_held(states: Array) -> bool:
 
 
 @one_source(
-    count_leaves, joined, cosine, euclidean, distance, emit, next_run, _let_go, _tell_all, _none_leave,
+    count_leaves, joined, is_beyond, distance, emit, next_run, _let_go, _none_leave, _tell_all,
     _none_held, inlined=(ask,),
 )  # fmt: skip
 def run_all(
@@ -222,7 +195,7 @@ def run_all(
     is a centre, rows are in the order in which they came, each with a line of `keys`; else `centre` is empty. Fake
     items give no more than about `most` windows: meta[WRONG] is then the row before which they were sent.
     """
-    c, f, sent = 0, 0, meta[SENT]
+    c, f, sent, ticking = 0, 0, meta[SENT], len(f_row) + len(c_row) > 0
     while f < len(f_row) and f_row[f] < begin:
         f += 1
     while c < len(c_row) and c_row[c] < begin:
@@ -247,12 +220,13 @@ def run_all(
                     states[k, HEAD], states[k, TAIL], meta[SENT] = head, tail, sent
                     return i
                 mine, at = -1, -1
-                if f < len(f_row) and f_row[f] == i and head < tail:
-                    mine = next_run(f_row, f_first, f_count, f, i)
-                if c < len(c_row) and c_row[c] == i:
-                    at = next_run(c_row, c_first, c_count, c, i)
-                    if mine < 0 and at >= 0 and _none_held(states):
-                        at = -1
+                if ticking:
+                    if f < len(f_row) and f_row[f] == i and head < tail:
+                        mine = next_run(f_row, f_first, f_count, f, i)
+                    if c < len(c_row) and c_row[c] == i:
+                        at = next_run(c_row, c_first, c_count, c, i)
+                        if mine < 0 and at >= 0 and _none_held(states):
+                            at = -1
                 if mine < 0 and at < 0:
                     is_row = True
                     while f < len(f_row) and f_row[f] == i:
@@ -329,98 +303,55 @@ def run_all(
                         centre[0, TAIL_AT] = j
                     centre[0, TAIL] += 1
                 head = states[k, HEAD]
-        states[k, HEAD], states[k, TAIL] = head, tail
+        if not grouped:
+            states[k, HEAD], states[k, TAIL] = head, tail
     return offsets[-1]
 
 
-@one_source(emit)
-def run_pair(
-    trigger: int, every: int, evict: int, size: int, word: int, place_word: int, states: Array, ticks: Array,
-    follows: Array, slots: Array, offsets: Array, base: int, begin: int, out: Array, meta: Array, most: int,
+@one_source(is_beyond, distance)
+def run_alone(
+    kind: int, size: int, limit: float, column: int, word: int, states: Array, slots: Array, offsets: Array, base: int,
+    ticks: Array, cols: Array, follows: Array, due: Array, ends: Array, clears: Array, out: Array,
 ) -> int:  # fmt: skip
-    """`run_all` of a pair (program.py), which the tests hold it to: rows of slot slots[g] from offsets[g] on.
+    """`run_all` where an eviction is alone (program.py), which the tests hold it to; how many windows there are.
 
-    Between two rows at which something is due, rows only come in: they are not looked at one by one.
+    A result is `due` before these rows, each with its end, and whether a tumbling window is emptied then. Rows between
+    them only come in: a count is looked up, and a time, which does not go back, is asked for the last of them only.
     """
+    found, d = 0, 0
+    of_time, queues = kind == TIME, kind != COUNT and kind != TUMBLE
     for g in range(len(slots)):
-        k, i, stop = slots[g], base + max(begin, offsets[g]), base + offsets[g + 1]
-        if i >= stop:
-            continue
-        head, tail, state = states[k, HEAD], states[k, TAIL], states[k, word]
-        place, room = -1, True
-        if evict == TIME:
-            place = states[k, place_word]
-            if states[k, TAIL_AT] != stop - 1:
-                follows[i : stop - 1] = np.arange(i + 1, stop)
-                if states[k, TAIL_AT] >= 0:
-                    follows[states[k, TAIL_AT]] = i
-                states[k, TAIL_AT] = stop - 1
-        while room:
-            due = stop
-            if trigger == TIME:
-                left = ticks[i:stop]
-                for at in range(len(left)):
-                    if left[at] >= state:
-                        due = i + at
-                        break
-            else:
-                due = min(stop, i + max(0, every - state))
-                state += due - i
-            if due > i:
-                if head == tail:
-                    place = i
-                tail += due - i
-                if evict == COUNT:
-                    head = max(head, tail - size)
-            i = due
-            if due == stop:
-                break
-            now = ticks[due]
-            if trigger == TIME:
-                if evict == COUNT and head < tail and meta[FOUND] + (now - state) // every + 1 > most:
-                    meta[WRONG] = due
-                    return due - base
-                while state <= now:
-                    if evict == TIME:
-                        while head < tail and ticks[place] < state - size:
-                            head += 1
-                            if head < tail:
-                                place = follows[place]
-                    if head == tail:
-                        state += ((now - state) // every + 1) * every
-                        break
-                    if meta[FOUND] == len(out):
-                        room = False
-                        break
-                    emit(out, meta, k, head, tail, state)
-                    state += every
-                    if evict == TUMBLE:
-                        head = tail
-                    elif meta[FOUND] > most:
-                        meta[WRONG] = due
-                        return due - base
-                continue
-            if meta[FOUND] == len(out):
-                room = False
-                break
-            if evict == TIME and due > base + offsets[g]:
-                while head < tail - 1 and ticks[place] < ticks[due - 1] - size:
-                    head += 1
-                    place = follows[place]
-            emit(out, meta, k, head, tail, now)
-            state = 1
-            if evict == TUMBLE or head == tail:
-                head, place = tail, due
-            tail += 1
-            if evict == COUNT:
+        k, i, stop = slots[g], offsets[g], offsets[g + 1]
+        head, tail, place = states[k, HEAD], states[k, TAIL], 0
+        if queues:
+            place = base + i if head == tail else states[k, word + 1]
+        while True:
+            until = stop
+            if d < len(due) and due[d] < stop:
+                until = due[d]
+            if queues:
+                for j in range(base + (max(i, until - 1) if of_time and column == 0 else i), base + until):
+                    newest = tail + j - base - i
+                    while head < newest and (
+                        is_beyond(ticks[column, j], ticks[column, place], size)
+                        if of_time
+                        else distance(kind == COSINE_, size, cols, column, place, cols, column, j) > limit
+                    ):
+                        head += 1
+                        place = follows[place] if head < newest else j
+            tail += until - i
+            i = until
+            if kind == COUNT:
                 head = max(head, tail - size)
-            i = due + 1
-        if evict == TIME:
-            while room and head < tail - 1 and ticks[place] < ticks[stop - 1] - size:
-                head += 1
-                place = follows[place]
-            states[k, place_word - 1], states[k, place_word] = head, place
-        states[k, HEAD], states[k, TAIL], states[k, word] = head, tail, state
-        if not room:
-            return i - base
-    return offsets[-1]
+            if until == stop:
+                break
+            if head < tail:
+                out[found, 0], out[found, 1], out[found, 2], out[found, 3] = k, head, tail, ends[d]
+                found += 1
+            if kind == TUMBLE and clears[d]:
+                head = tail
+            d += 1
+        states[k, HEAD], states[k, TAIL] = head, tail
+        if queues:
+            states[k, word], states[k, word + 1] = head, place
+    return found

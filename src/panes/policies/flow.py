@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice, repeat
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from panes.policies import specs
 from panes.policies.runtimes import (
@@ -25,14 +25,27 @@ from panes.policies.runtimes import (
     RunningTrigger,
     Sent,
     TimeTrigger,
+    active_ones,
     is_told_of_fakes,
+    running_evictions,
+    running_trigger,
     sent_before,
-    time_triggers,
 )
 from panes.policies.user import TIME
 
+if TYPE_CHECKING:
+    from panes.policies.policy import PolicyMachine
+
 #: called with (group, when): the rows that the group holds are a result
 Emit = Callable[["Group", Any], None]
+
+
+def policies_of(machine: PolicyMachine, *, central: bool = False) -> tuple[list[RunningTrigger], list[RunningEviction]]:
+    """Triggers and evictions of a new key, or of the centre, at work."""
+    triggers, evict, others = machine.trigger, machine.evict, machine.central_evict
+    if central:
+        triggers, evict, others = machine.central_trigger, others, evict
+    return [running_trigger(p) for p in triggers], running_evictions(evict, others=bool(others))
 
 
 class Sender(ABC):
@@ -53,9 +66,14 @@ class Sender(ABC):
         self.triggers, self.evictions = tuple(triggers), tuple(evictions)
         self.active_triggers = tuple(t for t in self.triggers if t.active)
         self.active_evictions = tuple(e for e in self.evictions if e.active)
-        self.timers = time_triggers(self.active_triggers)
+        self.timers = active_ones(TimeTrigger, self.active_triggers)
         self.by_border = all(isinstance(t, TimeTrigger) for t in self.active_triggers)
         self.told = any(map(is_told_of_fakes, self.active_evictions))
+
+    def evicts_for(self, fake: Any, size: int) -> int:
+        """How many of the oldest rows leave for a timer tick, before its result."""
+        said = (each.notify_fake(fake, size) for each in self.active_evictions if not each.clears)
+        return max(said, default=0)
 
     @property
     @abstractmethod
@@ -163,11 +181,7 @@ class Group(Sender):
 
     def process_fake(self, fake: Any, when: Any) -> None:
         """A timer tick: evict, then emit; tumbling waits for the result."""
-        size, most = self.size, 0
-        for eviction in self.active_evictions:
-            if not eviction.clears:
-                most = max(most, eviction.notify_fake(fake, size))
-        if most:
+        if most := self.evicts_for(fake, self.size):
             self.delete(most)
         self._give(when)
         if self.clears:
@@ -196,13 +210,8 @@ class Group(Sender):
 class Grouped(Sender):
     """Keys under central policies. Keys are in the order in which they were first seen."""
 
-    def __init__(
-        self,
-        triggers: Sequence[RunningTrigger],
-        evictions: Sequence[RunningEviction],
-        new_group: Callable[[Any], Group],
-    ) -> None:
-        self.use(triggers, evictions)
+    def __init__(self, machine: PolicyMachine, new_group: Callable[[Any], Group]) -> None:
+        self.use(*policies_of(machine, central=True))
         self._new_group = new_group
         self.groups: dict[Any, Group] = {}
         #: rows of all keys, oldest first, as (key, position in the key), if a central eviction may remove them
@@ -245,11 +254,7 @@ class Grouped(Sender):
 
     def process_fake(self, fake: Any, when: Any) -> None:
         """A timer tick of the centre: rows leave through it, then all keys get the timer tick."""
-        size, most = len(self.rows), 0
-        for eviction in self.active_evictions:
-            if not eviction.clears:
-                most = max(most, eviction.notify_fake(fake, size))
-        self._delete(most)
+        self._delete(self.evicts_for(fake, len(self.rows)))
         for group in self.groups.values():
             group.process_fake(fake, when)
         if any(e.clears for e in self.evictions):

@@ -16,8 +16,7 @@ import pyarrow as pa
 from panes.errors import QueryError
 from panes.policies import specs
 from panes.policies.borders import PLANS, Cutter
-from panes.policies.flow import Group, Grouped
-from panes.policies.runtimes import running_evictions, running_trigger
+from panes.policies.flow import Group, Grouped, policies_of
 from panes.policies.specs import Time, leaves
 from panes.policies.user import TIME
 from panes.state import pickles
@@ -42,11 +41,7 @@ class Interpreted(Running):
         self._thread = any(
             isinstance(p, Time) and p.thread for t in (*machine.trigger, *machine.central_trigger) for p in leaves(t)
         )
-        self.grouped = Grouped(
-            [running_trigger(p) for p in machine.central_trigger],
-            running_evictions(machine.central_evict, others=bool(machine.evict)),
-            self._group,
-        )
+        self.grouped = Grouped(machine, self._group)
         self._first: dict[int, int] = {}
         self._until = ALWAYS  # the time that rows, or the clock, have come to
 
@@ -55,14 +50,7 @@ class Interpreted(Running):
         return self.grouped.groups
 
     def _group(self, slot: int) -> Group:
-        machine = self.machine
-        return Group(
-            slot,
-            [running_trigger(p) for p in machine.trigger],
-            running_evictions(machine.evict, others=bool(machine.central_evict)),
-            self._emit,
-            self._first.pop(slot, 0),
-        )
+        return Group(slot, *policies_of(self.machine), self._emit, self._first.pop(slot, 0))
 
     def _emit(self, group: Group, when: Any) -> None:
         self._found.append((group.key, group.head, group.tail, when))

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 from panes.clock import Clock, SystemClock, Timer
 from panes.errors import DataError, OperatorClosed, QueryError
 from panes.policies.buffers import Costs, Reduce, buffer, choose
-from panes.policies.flow import Group, Grouped, Sender
+from panes.policies.flow import Group, Grouped, Sender, policies_of
 from panes.policies.policy import PolicyWindow
-from panes.policies.runtimes import ManyTriggers, RunningTrigger, UserTrigger, running_evictions, running_trigger
+from panes.policies.runtimes import UserTrigger, active_ones
 from panes.policies.specs import CLOCK, Time, Triggers
 from panes.policies.user import TIME, ActiveTrigger, Tick
 
@@ -144,11 +144,7 @@ class LiveWindow:
         self._watches: list[_Watch] = []
         machine = self._machine
         self._paths = extractors(machine.columns)
-        self._grouped = Grouped(
-            [running_trigger(p) for p in machine.central_trigger],
-            running_evictions(machine.central_evict, others=bool(machine.evict)),
-            self._new_group,
-        )
+        self._grouped = Grouped(machine, self._new_group)
         self._watch = self._start(self._grouped)
         if key is None and not machine.central:
             self._grouped.group(None)
@@ -169,12 +165,8 @@ class LiveWindow:
         return replace(policy, **sides)
 
     def _new_group(self, key: Any) -> Group:
-        machine = self._machine
-        triggers = [running_trigger(p) for p in machine.trigger]
-        group = _LiveGroup(
-            key, triggers, running_evictions(machine.evict, others=bool(machine.central_evict)), self._give
-        )
-        group.buffer = buffer(self.plan, self.costs, self._reduce, machine, self._granularity, self._last)
+        group = _LiveGroup(key, *policies_of(self._machine), self._give)
+        group.buffer = buffer(self.plan, self.costs, self._reduce, self._machine, self._granularity, self._last)
         group.extract = self._value or self._itself
         group.watch = self._start(group)
         return group
@@ -231,7 +223,7 @@ class LiveWindow:
         if any(timer.spec.thread for timer in sender.timers):
             watch = _Watch(self, sender)
             self._watches.append(watch)
-        for trigger in _users(sender.triggers):
+        for trigger in active_ones(UserTrigger, sender.triggers):
             assert isinstance(trigger.policy, ActiveTrigger)
             trigger.policy.start(self._sender(sender.process_fake), self.clock)
         return watch
@@ -273,19 +265,6 @@ def _getter(argument: str, given: str | Callable[[Any], Any] | None) -> Callable
             raise DataError(f"LiveWindow: {argument}={given!r}: the row has no such column; it has {known}") from None
 
     return get
-
-
-def _users(triggers: Any) -> list[UserTrigger]:
-    found: list[UserTrigger] = []
-    for trigger in triggers:
-        found += _users_of(trigger)
-    return found
-
-
-def _users_of(trigger: RunningTrigger) -> list[UserTrigger]:
-    if isinstance(trigger, ManyTriggers):
-        return [u for inner in trigger.nested for u in _users_of(inner)]
-    return [trigger] if isinstance(trigger, UserTrigger) and trigger.active else []
 
 
 def extractor(column: str) -> Callable[[Mapping[str, Any]], Any] | None:

@@ -42,9 +42,13 @@ class Loop:
         return self.compiled if work > (FEW if few is None else few) else self.plain
 
     def plain(self, *arrays: Any) -> Any:
-        """As Python runs it; what overflows, or is no number, says no more than where it is compiled."""
-        with np.errstate(all="ignore"):
-            return self.source(*arrays)
+        """As Python runs it. It sees memory of arrays, whose items it reads and writes in half the time."""
+        return self.source(*[memoryview(a) if isinstance(a, np.ndarray) else a for a in arrays])  # type: ignore[arg-type]
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether this process has paid for the compiled form."""
+        return "compiled" in vars(self)
 
     @cached_property
     def compiled(self) -> Function:

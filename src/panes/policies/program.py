@@ -8,22 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from panes.policies.distances import COSINE
+from panes.policies.rules import COSINE, MAX, MIN, PRIORITY, SUM
 from panes.policies.specs import Active, Count, Delta, Evictions, Punctuation, Time, Triggers, Tumble, clears_after
-
-if TYPE_CHECKING:
-    from panes.policies.policy import PolicyMachine
 
 Array = np.ndarray
 
 # kinds of lines
 COUNT, TIME, EUCLID, COSINE_, PUNCT, TUMBLE = 0, 1, 2, 3, 4, 5
 ANY, ALL, ONE = 10, 11, 12
-MAX, MIN, SUM, PRIORITY = 20, 21, 22, 23
 RULES = {
     "any_of": ANY, "all_of": ALL, "exactly_one_of": ONE,
     "largest": MAX, "smallest": MIN, "total": SUM, "first_of": PRIORITY,
@@ -87,10 +83,6 @@ class Level:
     #: words that hold positions of rows (own head of an eviction); the next word points at the row
     own_heads: tuple[int, ...]
     by_clock: bool  # time triggers go by the clock, without waiting for rows
-
-    @property
-    def empty(self) -> bool:
-        return len(self.triggers.lines) == 1 and len(self.evictions.lines) == 1
 
 
 class _Writer:
@@ -187,40 +179,33 @@ def level(
 
 
 @dataclass(frozen=True)
-class Pair:
-    """One trigger and one eviction of count, time or tumbling: kind and size of each.
+class Alone:
+    """The only eviction of a key, where timer ticks do not ask it: rows leave when rows come, or at a result."""
 
-    Its state has the words of the lines that matter to it: the first is the trigger's, then come the eviction's.
-    """
+    kind: int
+    size: int  # of a count or a time; of a delta, the number of its columns
+    limit: float
+    column: int
+    word: int
+    start: int = 0  # where a count begins, which `size` has taken into account
 
-    trigger: int
-    every: int
-    evict: int
-    size: int
-    start: int = 0  # where a count eviction begins, which `size` has taken into account
-
-    word = FIRST_WORD  # counter or next border
-    place = FIRST_WORD + 2  # where the first row that is held lies, if the eviction goes by time
+    @property
+    def queues(self) -> bool:
+        """Whether it compares the rows that are held."""
+        return self.kind in (TIME, EUCLID, COSINE_)
 
 
-def pair_of(machine: PolicyMachine) -> Pair | None:
-    """The pair that a machine is, or None."""
-    if machine.central or len(machine.trigger) != 1 or len(machine.evict) != 1:
+def alone(level: Level) -> Alone | None:
+    """The only eviction of a level, if it is one that `run_alone` knows."""
+    lines = level.evictions.lines.tolist()
+    if len(lines) != 2 or level.by_clock:
         return None
-    trigger, evict = machine.trigger[0], machine.evict[0]
-    if isinstance(trigger, Time):
-        if not trigger.active or trigger.border_on_row or trigger.thread or trigger.on is not None:
-            return None
-    elif not isinstance(trigger, Count):
+    kind, _, size, delete, word, column, asked, _ = lines[0]
+    ticks = any(line[KIND] == TIME and line[B] != PASSIVE for line in level.triggers.lines.tolist())
+    start = int(level.words[word - FIRST_WORD]) if kind == COUNT else 0
+    if kind == PUNCT or kind >= ANY or (asked and ticks) or (kind == COUNT and (delete != 1 or start > 0)):
         return None
-    kind = TIME if isinstance(trigger, Time) else COUNT
-    if isinstance(evict, Time) and evict.on is None and (evict.active or kind == COUNT):
-        return Pair(kind, trigger.size, TIME, evict.size)
-    if isinstance(evict, Count) and (evict.delete or 1) == 1 and (evict.start or 0) <= 0:
-        return Pair(kind, trigger.size, COUNT, evict.size - (evict.start or 0), evict.start or 0)
-    if (isinstance(evict, Tumble) and kind == COUNT) or clears_after(evict):
-        return Pair(kind, trigger.size, TUMBLE, 0)
-    return None
+    return Alone(kind, size - start, float(level.evictions.limits[0]), column, word, start)
 
 
 def matches(policy: Punctuation, columns: Sequence[Array]) -> Array:

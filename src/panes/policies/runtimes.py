@@ -13,15 +13,24 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from panes.errors import DataError, calling, raise_named
 from panes.policies import specs
-from panes.policies.distances import COSINE, EUCLIDEAN, cosine, euclidean
-from panes.policies.evictions import count_leaves, joined
-from panes.policies.program import MIN, RULES
+from panes.policies.program import RULES
+from panes.policies.rules import (
+    COSINE,
+    EUCLIDEAN,
+    MIN,
+    borders_due,
+    cosine,
+    count_leaves,
+    euclidean,
+    is_beyond,
+    joined,
+)
 from panes.policies.specs import (
     MOST,
     Active,
@@ -34,7 +43,6 @@ from panes.policies.specs import (
     Tumble,
     leaves,
 )
-from panes.policies.triggers import borders_due
 from panes.policies.user import TIME, ActiveEviction, ActiveTrigger, Eviction, Tick, Trigger
 
 # what timer ticks before the same row go by: event time, the column of a time policy, or nothing but the row
@@ -146,33 +154,47 @@ class TimeTrigger(RunningTrigger):
         return fires
 
 
-class TimeEviction(RunningEviction):
-    def __init__(self, spec: Time) -> None:
-        self.size, self.column, self.active = spec.size, TIME if spec.on is None else spec.on, spec.active
-        self.queue: deque[int] = deque()
+class QueueEviction(RunningEviction):
+    """Compares the rows that are held with the one that comes: those that are too far leave."""
 
-    def notify(self, row: Any, triggered: bool, size: int) -> int:
-        now = row[self.column]
-        n = self._older(now - self.size, size)
+    queue: deque[Any]
+
+    def is_far(self, old: Any, now: Any) -> bool:
+        raise NotImplementedError
+
+    def leaving(self, now: Any, size: int) -> int:
+        queue, n = self.queue, 0
+        while len(queue) > size:
+            queue.popleft()
+        while queue and self.is_far(queue[0], now):
+            queue.popleft()
+            n += 1
+        return n
+
+    def for_one_more(self, now: Any, size: int) -> int:
+        n = self.leaving(now, size)
         self.queue.append(now)
         return n
+
+
+class TimeEviction(QueueEviction):
+    def __init__(self, spec: Time) -> None:
+        self.size, self.column, self.active = spec.size, TIME if spec.on is None else spec.on, spec.active
+        self.queue = deque()
+
+    def is_far(self, old: int, now: int) -> bool:
+        return is_beyond(now, old, self.size)
+
+    def notify(self, row: Any, triggered: bool, size: int) -> int:
+        return self.for_one_more(row[self.column], size)
 
     def notify_fake(self, fake: Any, size: int) -> int:
         now = fake.get(self.column) if isinstance(fake, Mapping) else fake
         if isinstance(now, bool) or not isinstance(now, int | np.integer):
             raise DataError(f"time({self.size}) was sent the timer tick {fake!r}: it needs a time, a whole number")
-        return self._older(now - self.size, size)
+        return self.leaving(now, size)
 
     as_row = notify_fake
-
-    def _older(self, than: int, size: int) -> int:
-        queue, n = self.queue, 0
-        while len(queue) > size:
-            queue.popleft()
-        while queue and queue[0] < than:
-            queue.popleft()
-            n += 1
-        return n
 
 
 class DeltaTrigger(RunningTrigger):
@@ -190,30 +212,21 @@ class DeltaTrigger(RunningTrigger):
         return False
 
 
-class DeltaEviction(RunningEviction):
+class DeltaEviction(QueueEviction):
     def __init__(self, spec: Delta) -> None:
         self.spec = spec
-        self.queue: deque[tuple[float, ...]] = deque()
+        self.queue = deque()
+
+    def is_far(self, old: tuple[float, ...], now: tuple[float, ...]) -> bool:
+        return distance(self.spec, old, now) > self.spec.threshold
 
     def notify(self, row: Any, triggered: bool, size: int) -> int:
-        now = numbers(row, self.spec.on)
-        n = self._far(now, size)
-        self.queue.append(now)
-        return n
+        return self.for_one_more(numbers(row, self.spec.on), size)
 
     def as_row(self, fake: Any, size: int) -> int:
         if not isinstance(fake, Mapping):
             return 0
-        return self._far(numbers({c: fake.get(c) for c in self.spec.on}, self.spec.on), size)
-
-    def _far(self, now: tuple[float, ...], size: int) -> int:
-        queue, n = self.queue, 0
-        while len(queue) > size:
-            queue.popleft()
-        while queue and distance(self.spec, queue[0], now) > self.spec.threshold:
-            queue.popleft()
-            n += 1
-        return n
+        return self.leaving(numbers({c: fake.get(c) for c in self.spec.on}, self.spec.on), size)
 
 
 class Match(RunningTrigger, RunningEviction):  # type: ignore[misc]
@@ -434,13 +447,16 @@ def numbers(row: Any, columns: Sequence[str]) -> tuple[float, ...]:
     return tuple(np.nan if row[c] is None else float(row[c]) for c in columns)
 
 
-def time_triggers(triggers: Iterable[RunningTrigger]) -> list[TimeTrigger]:
-    """The active time triggers among them, nested ones too, in order."""
-    found: list[TimeTrigger] = []
+Kind = TypeVar("Kind", bound=RunningTrigger)
+
+
+def active_ones(kind: type[Kind], triggers: Iterable[RunningTrigger]) -> list[Kind]:
+    """The active triggers of a kind among them, nested ones too, in order."""
+    found: list[Kind] = []
     for trigger in triggers:
         if isinstance(trigger, ManyTriggers):
-            found += time_triggers(trigger.nested)
-        elif isinstance(trigger, TimeTrigger) and trigger.active:
+            found += active_ones(kind, trigger.nested)
+        elif isinstance(trigger, kind) and trigger.active:
             found.append(trigger)
     return found
 

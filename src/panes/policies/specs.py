@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeAlias
 
 from panes.errors import DataError, QueryError
-from panes.policies.distances import COSINE, EUCLIDEAN
+from panes.policies.rules import COSINE, EUCLIDEAN
 from panes.policies.user import BY_ROWS, BY_TIME, ActiveEviction, ActiveTrigger, Eviction, Trigger, UserPolicy
 from panes.units import MAX_TICKS, Rows, TimeDomain, is_number
 from panes.windows.base import Part

@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from panes.policies.distances import cosine, euclidean
-from panes.policies.evictions import distance
 from panes.policies.loop import Loop, one_source
 from panes.policies.program import (
     ALL,
@@ -34,6 +32,7 @@ from panes.policies.program import (
     B,
     Level,
 )
+from panes.policies.rules import borders_due, distance
 from panes.windows.base import Array
 
 _NONE = np.empty(0, np.int64)
@@ -61,6 +60,12 @@ class Fakes:
     def columns(self) -> tuple[Array, ...]:
         return self.row, self.first, self.step, self.count, self.timed
 
+    def expanded(self) -> tuple[Array, Array, Array]:
+        """Each timer tick: before which row, at what time, and whether that is the time of its result."""
+        nth = np.arange(self.count.sum()) - (self.count.cumsum() - self.count).repeat(self.count)
+        row, first, step, timed = (each.repeat(self.count) for each in (self.row, self.first, self.step, self.timed))
+        return row, first + nth * step, timed
+
     def at(self, places: Array) -> Fakes:
         """The same with row i at places[i], in the order of places."""
         row = places[self.row]
@@ -69,7 +74,11 @@ class Fakes:
 
     def without(self, rows: Array) -> Fakes:
         """All but those before these rows."""
-        left = ~np.isin(self.row, rows) if len(rows) else slice(None)
+        if not len(rows) or not len(self.row):
+            return self
+        left = np.ones(max(self.row.max(), rows.max()) + 1, bool)
+        left[rows] = False
+        left = left[self.row]
         return Fakes(self.row[left], self.first[left], self.step[left], self.count[left], self.timed[left])
 
     @classmethod
@@ -84,62 +93,65 @@ class Fakes:
         return cls(*(column[order] for column in columns))
 
 
-def borders_due(border: int, now: int, size: int) -> int:
-    """How many borders have come, the next of which is `border`."""
-    return max(0, (now - border) // size + 1)
-
-
 @one_source()
-def count_fires(slots: Array, offsets: Array, states: Array, word: int, size: int) -> Array:
-    fired = np.zeros(offsets[-1], np.bool_)
+def count_fires(slots: Array, offsets: Array, states: Array, word: int, size: int, fired: Array) -> None:
     for g in range(len(slots)):
         k, stop = slots[g], offsets[g + 1]
         at = offsets[g] + max(0, size - states[k, word])
         if at >= stop:
             states[k, word] += stop - offsets[g]
             continue
-        fired[at:stop:size] = True
+        for i in range(at, stop, size):
+            fired[i] = True
         states[k, word] = (stop - 1 - at) % size + 1
-    return fired
 
 
-@one_source(cosine, euclidean, distance)
+@one_source(distance)
 def delta_fires(
-    kind: int, n: int, limit: float, slots: Array, offsets: Array, states: Array, word: int, floats: Array, at: int,
-    cols: Array, column: int, base: int,
-) -> Array:  # fmt: skip
-    fired, last = np.zeros(offsets[-1], np.bool_), floats.T
+    by_angle: bool, n: int, limit: float, slots: Array, offsets: Array, states: Array, word: int, floats: Array,
+    at: int, cols: Array, column: int, base: int, last: Array, fired: Array,
+) -> None:  # fmt: skip
+    """Rows further than `limit` from the last that fired: n values of floats, if the word of the key says so."""
     for g in range(len(slots)):
         k = slots[g]
-        for i in range(offsets[g], offsets[g + 1]):
-            moves = states[k, word] == 0
-            if moves:
-                states[k, word] = 0 if np.isnan(cols[column : column + n, base + i]).any() else 1
-            elif distance(kind, n, last, at, k, cols, column, base + i) > limit:
-                moves = fired[i] = True
-            if moves:
-                last[at : at + n, k] = cols[column : column + n, base + i]
-    return fired
+        known = states[k, word]
+        for c in range(n):
+            last[c, 0] = floats[k, at + c]
+        for j in range(base + offsets[g], base + offsets[g + 1]):
+            if known == 0:
+                known = 1
+                for c in range(n):
+                    if cols[column + c, j] != cols[column + c, j]:
+                        known = 0
+            elif distance(by_angle, n, last, 0, 0, cols, column, j) > limit:
+                fired[j - base] = True
+            else:
+                continue
+            for c in range(n):
+                last[c, 0] = cols[column + c, j]
+        states[k, word] = known
+        for c in range(n):
+            floats[k, at + c] = last[c, 0]
 
 
 @one_source(borders_due)
 def border_runs(
-    slots: Array, offsets: Array, states: Array, word: int, size: int, ticks: Array, base: int
-) -> tuple[Array, Array, Array]:
-    """Rows with borders up to their time: (row, first border, how many); each border once."""
-    n = offsets[-1]
-    rows, firsts, counts = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+    slots: Array, offsets: Array, states: Array, word: int, size: int, ticks: Array, column: int, base: int,
+    rows: Array, firsts: Array, counts: Array,
+) -> int:  # fmt: skip
+    """Rows with borders up to their time: (row, first border, how many), each border once. How many such rows."""
     at = 0
     for g in range(len(slots)):
         border = states[slots[g], word]
         for i in range(offsets[g], offsets[g + 1]):
-            now = ticks[base + i]
+            now = ticks[column, base + i]
             if border <= now:
-                rows[at], firsts[at], counts[at] = i, border, borders_due(border, now, size)
-                border += counts[at] * size
+                due = borders_due(border, now, size)
+                rows[at], firsts[at], counts[at] = i, border, due
+                border += due * size
                 at += 1
         states[slots[g], word] = border
-    return rows[:at].copy(), firsts[:at].copy(), counts[:at].copy()
+    return at
 
 
 def look(
@@ -154,27 +166,26 @@ def look(
     fakes: list[Fakes] = []
     fired: list[Array] = []
     n = int(offsets[-1])
-    if fakes_only:
-        timers = [line for line in level.triggers.lines.tolist() if line[KIND] == TIME]
-        nothing = np.zeros(n, bool)
-        for line in timers:
-            _borders(form, line, slots, offsets, states, ticks, base, nothing, fakes)
-        return nothing, Fakes.joined([f.without(empty) for f in fakes])
     for line, limit in zip(level.triggers.lines.tolist(), level.triggers.limits.tolist()):
         kind, word = line[KIND], line[WORD]
-        if kind == COUNT:
-            fired.append(form(count_fires)(slots, offsets, states, word, line[A]))
+        if fakes_only:
+            fired.append(np.zeros(n, bool))
+            if kind == TIME:
+                _borders(form, line, slots, offsets, states, ticks, base, fired[-1], fakes)
+        elif kind == COUNT:
+            fired.append(np.zeros(n, bool))
+            form(count_fires)(slots, offsets, states, word, line[A], fired[-1])
         elif kind == TIME:
             fired.append(np.zeros(n, bool))
             _borders(form, line, slots, offsets, states, ticks, base, fired[-1], fakes)
         elif kind == PUNCT:
             fired.append(cols[line[COLUMN], base : base + n] == 1.0)
         elif kind in (EUCLID, COSINE_):
-            fired.append(
-                form(delta_fires)(
-                    kind, line[A], limit, slots, offsets, states, word, floats, line[FLOATS], cols, line[COLUMN], base
-                )
-            )
+            fired.append(np.zeros(n, bool))
+            form(delta_fires)(
+                kind == COSINE_, line[A], limit, slots, offsets, states, word, floats, line[FLOATS], cols, line[COLUMN],
+                base, np.empty((line[A], 1)), fired[-1],
+            )  # fmt: skip
         else:
             inner = fired[len(fired) - line[CHILDREN] :]
             del fired[len(fired) - line[CHILDREN] :]
@@ -187,7 +198,11 @@ def _borders(
     fired: Array, fakes: list[Fakes],
 ) -> None:  # fmt: skip
     size, mode, column = line[A], line[B], line[COLUMN]
-    row, border, count = form(border_runs)(slots, offsets, states, line[WORD], size, ticks[column], base)
+    latest = ticks[column, base : base + len(fired)].max(initial=0)
+    most = np.maximum((latest - states[slots, line[WORD]]) // size + 1, 0).sum()
+    runs = np.empty((3, min(len(fired), int(most))), np.int64)
+    n = form(border_runs)(slots, offsets, states, line[WORD], size, ticks, column, base, *runs)
+    row, border, count = runs[:, :n]
     if mode == PASSIVE:
         fired[row] = True
         return

@@ -25,8 +25,8 @@ from panes.cql.windows.clause import (
     held,
 )
 from panes.plan.expressions import parse, text_of
-from panes.policies.distances import EUCLIDEAN
 from panes.policies.policy import PolicyWindow, policy
+from panes.policies.rules import EUCLIDEAN
 from panes.policies.specs import (
     Count,
     Delta,

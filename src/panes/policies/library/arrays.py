@@ -1,22 +1,176 @@
 """The state of a columnar window as arrays: subwindows, tuples, queues. Grows before a push, shrinks after it.
 
-Queues (what is due, which partition goes next) can be made anew from the subwindows, so snapshots hold none.
+Tuples are columns, appended to by batches and emptied of dead tuples; loops find those that events refer to, and those
+that are held. Queues (what is due, which partition goes next) can be made anew from the subwindows, so snapshots hold
+none.
 """
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow as pa
 
+from panes.aggregates.base import Column
+from panes.aggregates.columns import arrow_from_values
+from panes.aggregates.types import storage_of
 from panes.policies.library import fields as k
-from panes.policies.library import view_kernels
-from panes.policies.library.tuple_store import TupleStore, grown
+from panes.policies.loop import one_source
 
 Array = np.ndarray
+#: Lines from which on arrays no longer double when they grow: too much of them would lie empty.
+_LARGE = 1 << 18
 #: So many dead tuples, slots or queue entries may lie around before anybody looks, beside as many as are in use.
 SPARE = 1 << 16
+
+
+def grown(array: Array, size: int, fill: int = 0) -> Array:
+    """The array with room for at least `size` lines; the new ones hold `fill`."""
+    if size <= len(array):
+        return array
+    more = len(array) if len(array) < _LARGE else len(array) // 4
+    bigger = np.empty((max(size, len(array) + more, 16), *array.shape[1:]), array.dtype)
+    bigger[: len(array)] = array
+    bigger[len(array) :] = fill
+    return bigger
+
+
+class TupleStore:
+    """Columns of the same length, by name."""
+
+    def __init__(self, types: Mapping[str, pa.DataType]) -> None:
+        self.types = dict(types)
+        self._values = {name: np.empty(0, storage_of(type)) for name, type in self.types.items()}
+        self._valid: dict[str, Array | None] = dict.fromkeys(self.types)
+        self.n = 0
+
+    @property
+    def nbytes(self) -> int:
+        masks = sum(m.nbytes for m in self._valid.values() if m is not None)
+        return sum(v.nbytes for v in self._values.values()) + masks
+
+    def append(self, columns: Mapping[str, Column], rows: int) -> None:
+        """Add tuples at the end; columns that are not kept are ignored."""
+        end = self.n + rows
+        for name in self.types:
+            column = columns[name]
+            values = self._values[name] = grown(self._values[name], end)
+            values[self.n : end] = column.values
+            mask = self._valid[name]
+            if column.valid is not None and mask is None:
+                mask = np.ones(len(values), bool)
+            if mask is not None:
+                mask = self._valid[name] = grown(mask, len(values), 1)
+                mask[self.n : end] = True if column.valid is None else column.valid
+        self.n = end
+
+    def take(self, rows: Array) -> dict[str, Column]:
+        """Tuples by their numbers."""
+        found = {}
+        for name, type in self.types.items():
+            mask = self._valid[name]
+            found[name] = Column(self._values[name][rows], None if mask is None else mask[rows], type)
+        return found
+
+    def keep(self, rows: Array) -> None:
+        """Forget all tuples but these, which get the numbers 0, 1, ..."""
+        kept = self.take(rows)
+        self.__init__(self.types)  # type: ignore[misc]
+        self.append(kept, len(rows))
+
+    def twin(self) -> TupleStore:
+        """The same tuples; both write to the same places behind them, so that only one may be added to."""
+        twin = TupleStore({})
+        twin.types, twin._values, twin._valid, twin.n = self.types, dict(self._values), dict(self._valid), self.n
+        return twin
+
+    def drop_last(self, rows: int) -> None:
+        """Forget the tuples that were appended last."""
+        self.n -= rows
+
+
+def to_table(columns: Mapping[str, Column]) -> pa.Table:
+    """The columns as Arrow."""
+    return pa.table({name: arrow_from_values(c.values, c.valid, c.type) for name, c in columns.items()})
+
+
+@one_source()
+def locate(events: Array, subs: Array, starts: Array, stops: Array, slots: Array) -> tuple[int, int]:
+    """Where the tuples of each event lie in the view of all; returns (slots in the view, tuples in it)."""
+    n = total = 0
+    for j in range(len(events)):
+        slot = events[j, k.E_SLOT]
+        if events[j, k.E_FROM] == events[j, k.E_TO]:
+            starts[j] = stops[j] = 0
+            continue
+        if subs[slot, k.S_VIEW_AT] == k.NEVER:
+            subs[slot, k.S_VIEW_AT] = total
+            total += subs[slot, k.S_VIEW_TO] - subs[slot, k.S_VIEW_FROM]
+            slots[n] = slot
+            n += 1
+        shift = subs[slot, k.S_VIEW_AT] - subs[slot, k.S_VIEW_FROM]
+        starts[j] = events[j, k.E_FROM] + shift
+        stops[j] = events[j, k.E_TO] + shift
+    return n, total
+
+
+@one_source()
+def view(slots: Array, subs: Array, rows: Array, out: Array) -> None:
+    """The tuples of the view, slot after slot, each from its oldest to its newest. Nothing is in view afterwards."""
+    at = 0
+    for slot in slots:
+        row = subs[slot, k.S_VIEW_ROW]
+        for _ in range(subs[slot, k.S_VIEW_TO] - subs[slot, k.S_VIEW_FROM]):
+            out[at] = row
+            at += 1
+            row = rows[row, k.R_NEXT]
+        subs[slot, k.S_VIEW_FROM] = k.NEVER
+        subs[slot, k.S_VIEW_AT] = k.NEVER
+
+
+@one_source()
+def held_rows(slots: Array, subs: Array, rows: Array, out: Array) -> None:
+    """The tuples that these slots hold, slot after slot."""
+    at = 0
+    for slot in slots:
+        row = subs[slot, k.S_HEAD]
+        for _ in range(subs[slot, k.S_SIZE]):
+            out[at] = row
+            at += 1
+            row = rows[row, k.R_NEXT]
+
+
+@one_source()
+def relink(slots: Array, subs: Array, rows: Array) -> None:
+    """Tuples now lie slot after slot, from row 0 on: link them anew."""
+    at = 0
+    for slot in slots:
+        size = subs[slot, k.S_SIZE]
+        subs[slot, k.S_HEAD] = at
+        subs[slot, k.S_LAST] = at + size - 1 if size > 0 else k.NEVER
+        for j in range(size):
+            rows[at + j, k.R_NEXT] = at + j + 1
+        at += size
+
+
+@one_source()
+def never_falls(slots: Array, values: Array, first_row: int, subs: Array, last: Array) -> bool:
+    """Whether no value is below the one before it of its slot."""
+    rises = True
+    for i in range(len(slots)):
+        slot, row = slots[i], first_row + i
+        before = subs[slot, k.S_ROW]
+        if before != k.NEVER:
+            rises &= values[row] >= values[before]
+        elif subs[slot, k.S_ALIVE]:
+            rises &= values[row] >= last[slot]
+        subs[slot, k.S_ROW] = row
+    for slot in slots:
+        subs[slot, k.S_ROW] = k.NEVER
+    return rises
 
 
 def _lines(fields: int) -> Array:
@@ -97,13 +251,13 @@ class Arrays:
         """Keep only the tuples in windows, those of one subwindow together."""
         held = np.flatnonzero(self.subs[: self.n, k.S_SIZE] > 0)
         order = np.empty(int(self.g[k.G_TUPLES]), np.int64)
-        view_kernels.held_rows.worth(self.worked)(held, self.subs, self.rows, order)
+        held_rows.worth(self.worked)(held, self.subs, self.rows, order)
         self.tuples.keep(order)
         self.rows = self.rows[order]
         if len(self.evict_values):
             self.evict_values = self.evict_values[order]
         self.subs[: self.n, k.S_LAST] = k.NEVER
-        view_kernels.relink.worth(self.worked)(held, self.subs, self.rows)
+        relink.worth(self.worked)(held, self.subs, self.rows)
 
     def many_idle(self) -> bool:
         """Whether it pays to forget slots that nothing is known of any more."""

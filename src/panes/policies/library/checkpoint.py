@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from panes.errors import QueryError, SnapshotDamaged, SnapshotMismatch
-from panes.policies.library.deadlines import EVICT, FORGET, TRIGGER
-from panes.policies.library.partitions import NEVER, Subwindow
+from panes.policies.library.partitions import EVICT, FORGET, NEVER, TRIGGER, Subwindow
 from panes.policies.library.specs import Delta, Time, text
 from panes.state import pickles
 from panes.state.checked import MANY, demand, fact, read_table, reading, value, whole

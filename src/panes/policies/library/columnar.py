@@ -3,37 +3,112 @@
 `ColumnarWindow` does what `TumblingWindow` and `SlidingWindow` do, event for event (tests compare them), at the speed
 of a loop over arrays (kernels.py), with many keys at once. It takes built-in policies only; time policies follow the
 time column of the rows, as a container does whose clock is advanced to the time of each row before it is inserted.
+Rows whose times and attributes can't be read are named.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from panes.aggregates.base import Column
 from panes.aggregates.columns import column_from_arrow
 from panes.clock import FakeClock
 from panes.errors import DataError, QueryError
-from panes.policies.library import events, kernels, view_kernels
+from panes.policies.library import events, kernels
 from panes.policies.library import fields as k
-from panes.policies.library.arrays import Arrays
-from panes.policies.library.columnar_io import NO_VALUES, WATCHABLE, Firings, times_of, value_type, values_of
+from panes.policies.library.arrays import Arrays, TupleStore, held_rows, locate, never_falls, to_table, view
 from panes.policies.library.columnar_state import restore, snapshot
 from panes.policies.library.sliding import SlidingWindow
 from panes.policies.library.specs import Count, Delta, PartitionAge, PartitionPolicy, Policy, Select, Time, text
 from panes.policies.library.tumbling import TumblingWindow
-from panes.policies.library.tuple_store import TupleStore
 from panes.slicing.keys import KeyDirectory
 
 Array = np.ndarray
+NO_VALUES = np.empty(0, np.int64)
 _STEPS = (events.FLUSH, events.EVICT, events.INSERT, events.TRIGGER)  # as fields.py numbers them
 _KINDS = ("count", "delta", "time", "punct")
 _LIMITS = (None, "partition_count", "tuple_count", "partition_age")
 _SELECTS = ("lru", "lfu", "oldest")
 #: Events given per call of the loop; more of them are given in several calls.
 _ROOM = 1 << 16
+
+
+def value_type(policy: Policy | None, schema: pa.Schema) -> np.dtype:
+    """In what the attribute of a policy is compared; refuses columns that have no difference."""
+    if not isinstance(policy, Delta):
+        return NO_VALUES.dtype
+    type = schema.field(str(policy.attribute)).type
+    if pa.types.is_integer(type) or pa.types.is_timestamp(type) or pa.types.is_date(type):
+        return np.dtype(np.int64)
+    if pa.types.is_floating(type):
+        return np.dtype(np.float64)
+    raise QueryError(f"{text(policy)}: column {policy.attribute!r} is of type {type}, which has no difference")
+
+
+def times_of(name: str, column: Column) -> Array:
+    """The time of each row."""
+    if column.valid is not None and not column.valid.all():
+        row = int(np.flatnonzero(~column.valid)[0])
+        raise DataError(f"time column {name!r} is null in row {row} of the batch: every row needs its time")
+    return _ticks(column)
+
+
+def values_of(policy: Policy | None, columns: Mapping[str, Column]) -> Array:
+    """The attribute of each row that a policy compares; none if it compares none."""
+    if not isinstance(policy, Delta):
+        return NO_VALUES
+    column = columns[str(policy.attribute)]
+    values = column.values.astype(np.float64) if pa.types.is_floating(column.type) else _ticks(column)
+    bad = values != values if column.valid is None else (values != values) | ~column.valid
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise DataError(f"{text(policy)}: the attribute is no number in row {row} of the batch, it has no difference")
+    return values
+
+
+def _ticks(column: Column) -> Array:
+    """Integers as they are, points in time as microseconds."""
+    type = column.type
+    if pa.types.is_timestamp(type) and type.unit != "us":
+        per = {"s": 10**6, "ms": 10**3}.get(type.unit)
+        return column.values * per if per is not None else column.values // 1000
+    if pa.types.is_date(type):
+        return column.values * (86400 * 10**6 if pa.types.is_date32(type) else 1000)
+    return column.values.astype(np.int64, copy=False)
+
+
+#: The events that can be watched. "fired" is a flush or trigger, the others are as in events.py.
+WATCHABLE = ("fired", "initial_full", "partition_evict")
+
+
+@dataclass(frozen=True)
+class Firings:
+    """Events in the order in which they happen. Event i sees tuples `start[i]:stop[i]` of `columns`, oldest first.
+
+    `row` is the row of the batch that caused it, or that time had to pass for; `full` is whether a sliding subwindow
+    has been full; `kind` counts WATCHABLE. Ranges of one key overlap where windows do.
+    """
+
+    kind: Array
+    row: Array
+    at: Array
+    full: Array
+    keys: tuple[pa.Array, ...]
+    start: Array
+    stop: Array
+    columns: Mapping[str, Column]
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def table(self) -> pa.Table:
+        """The tuples that the ranges refer to."""
+        return to_table(self.columns)
 
 
 def vectorises(evict: Policy, trigger: Policy | None = None, select: str = "lru") -> bool:
@@ -185,7 +260,7 @@ class ColumnarWindow:
         sizes = subs[alive, k.S_SIZE]
         stops = np.cumsum(sizes)
         rows = np.empty(int(sizes.sum()), np.int64)
-        view_kernels.held_rows.worth(arrays.worked)(alive, arrays.subs, arrays.rows, rows)
+        held_rows.worth(arrays.worked)(alive, arrays.subs, arrays.rows, rows)
         none = np.zeros(len(alive), np.int64)
         keys = () if self._keys is None else tuple(self._keys.key_columns(alive))
         full = subs[alive, k.S_FULL] == 1
@@ -252,9 +327,7 @@ class ColumnarWindow:
             (self.evict, arrays.evict_values, first, arrays.last_evict),
             (self.trigger, coming, 0, arrays.last_trigger),
         ):
-            if isinstance(policy, Delta) and not view_kernels.never_falls.worth(arrays.worked)(
-                slots, values, at, arrays.subs, last
-            ):
+            if isinstance(policy, Delta) and not never_falls.worth(arrays.worked)(slots, values, at, arrays.subs, last):
                 return False
         return True
 
@@ -276,9 +349,9 @@ class ColumnarWindow:
         happened = np.concatenate(parts) if parts else np.empty((0, k.E_FIELDS), np.int64)
         n = len(happened)
         starts, stops, slots = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
-        seen, total = view_kernels.locate.worth(arrays.worked)(happened, arrays.subs, starts, stops, slots)
+        seen, total = locate.worth(arrays.worked)(happened, arrays.subs, starts, stops, slots)
         rows = np.empty(total, np.int64)
-        view_kernels.view.worth(arrays.worked)(slots[:seen], arrays.subs, arrays.rows, rows)
+        view.worth(arrays.worked)(slots[:seen], arrays.subs, arrays.rows, rows)
         keys = () if self._keys is None else tuple(self._keys.key_columns(happened[:, k.E_SLOT]))
         found = Firings(
             happened[:, k.E_KIND], happened[:, k.E_ROW], happened[:, k.E_AT], happened[:, k.E_FULL] == 1, keys, starts,

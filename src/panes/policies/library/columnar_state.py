@@ -11,10 +11,8 @@ import pyarrow as pa
 from panes.aggregates.columns import column_from_arrow
 from panes.errors import QueryError, SnapshotMismatch
 from panes.policies.library import fields as k
-from panes.policies.library import view_kernels
-from panes.policies.library.arrays import Arrays
+from panes.policies.library.arrays import Arrays, relink, to_table
 from panes.policies.library.specs import text
-from panes.policies.library.tuple_store import to_table
 from panes.slicing.keys import KeyDirectory
 from panes.state.checked import MANY, columns_of, demand, fact, numbers, read_table, reading, whole, within
 from panes.state.snapshot import pack, unpack
@@ -89,7 +87,7 @@ def _load(
         arrays.g[field] = whole(counts, name)
     _check(arrays, n, held)
     arrays.worked = n + held
-    view_kernels.relink.worth(arrays.worked)(np.flatnonzero(arrays.subs[:n, k.S_SIZE] > 0), arrays.subs, arrays.rows)
+    relink.worth(arrays.worked)(np.flatnonzero(arrays.subs[:n, k.S_SIZE] > 0), arrays.subs, arrays.rows)
     arrays.make_queues()
 
 

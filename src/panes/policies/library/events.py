@@ -53,27 +53,13 @@ EVENTS: dict[str, tuple[str, ...]] = {
 }
 
 
-class Handlers:
+class Handlers(dict[str, list[Handler]]):
     """Handlers by event, called in the order of their registration."""
 
-    __slots__ = (
-        "_allowed", "_window", "after_evict", "after_flush", "after_insert", "before_evict", "before_flush",
-        "before_insert", "initial_full", "partition_evict", "partition_select", "trigger",
-    )  # fmt: skip
-
     def __init__(self, kind: str, select: str) -> None:
+        super().__init__({event: [] for events in EVENTS.values() for event in events})
         self._window = kind
         self._allowed = tuple(e for e in EVENTS[kind] if e != "partition_select" or select == "user")
-        self.before_insert: list[Handler] = []
-        self.after_insert: list[Handler] = []
-        self.before_flush: list[Handler] = []
-        self.after_flush: list[Handler] = []
-        self.before_evict: list[Handler] = []
-        self.after_evict: list[Handler] = []
-        self.trigger: list[Handler] = []
-        self.initial_full: list[Handler] = []
-        self.partition_evict: list[Handler] = []
-        self.partition_select: list[Handler] = []
 
     def register(self, event: str, handler: Handler) -> None:
         if event not in self._allowed:
@@ -83,4 +69,4 @@ class Handlers:
             )
         if not callable(handler):
             raise QueryError(f"on({event!r}, {handler!r}): a handler must be callable")
-        getattr(self, event).append(handler)
+        self[event].append(handler)

@@ -1,6 +1,6 @@
 """The containers as one loop over the rows of a batch, all keys at once: plain for few rows, compiled for many.
 
-The steps of tumbling.py, sliding.py, deadlines.py and partitions.py from the same tables, over arrays instead of
+The steps of tumbling.py, sliding.py and partitions.py from the same tables, over arrays instead of
 objects; the rules are those that containers ask, too. A subwindow is a line of `subs` (fields S_*), a tuple is a line
 of `rows` (fields R_*), linked to the next one of its key. Queues are binary heaps: lines of four numbers, ordered by
 the first three.
@@ -12,23 +12,9 @@ import numpy as np
 
 from panes.policies.library import fields as k
 from panes.policies.loop import one_source
+from panes.policies.rules import counted, is_beyond, leaves_by_count
 
 Array = np.ndarray
-
-
-def is_beyond(value: float, first: float, limit: float) -> bool:
-    """Whether a value, or a moment, is further from the first one than a window reaches."""
-    return value - first > limit
-
-
-def leaves_by_count(size: int, most: int) -> bool:
-    """Whether the oldest of so many tuples leaves for one more."""
-    return size >= most and size > 0
-
-
-def counted(counter: int, every: int) -> int:
-    """Tuples since the last that triggered, one more of them come; 0: it triggers."""
-    return counter + 1 if counter + 1 < every else 0
 
 
 def _less(heap: Array, a: int, b: int) -> bool:
@@ -167,6 +153,11 @@ def _fill(slot: int, row: int, at: int, subs: Array, g: Array, config: Array, ev
         _tell(k.FILLED, slot, row, at, subs, g, config, events)
 
 
+def _oldest_is_beyond(slot: int, value: float, subs: Array, values: Array, limit: float) -> bool:
+    """Whether the window has a tuple, and the oldest one is further from a value than it reaches."""
+    return subs[slot, k.S_SIZE] > 0 and is_beyond(value, values[subs[slot, k.S_HEAD]], limit)
+
+
 def _evict_oldest(slot: int, subs: Array, rows: Array, g: Array) -> None:
     subs[slot, k.S_HEAD] = rows[subs[slot, k.S_HEAD], k.R_NEXT]
     subs[slot, k.S_FIRST] += 1
@@ -279,7 +270,7 @@ def _put_in(slot: int, row: int, now: int, subs: Array, rows: Array, g: Array, c
 _INLINED = (_evict_oldest, _put_in)
 _PARTS = (
     is_beyond, leaves_by_count, counted, _less, _swap, heap_push, heap_drop, _tell, _unlink, _link_last, _empty,
-    _remove, _create, _flush, _fill, _due, _next_to_go, _limit_partitions, _drop_aged, _advance,
+    _remove, _create, _flush, _fill, _oldest_is_beyond, _due, _next_to_go, _limit_partitions, _drop_aged, _advance,
 )  # fmt: skip
 create = one_source(*_PARTS)(_create)
 advance = one_source(*_PARTS, inlined=_INLINED)(_advance)
@@ -313,8 +304,7 @@ def arrive(
             _drop_aged(i, now, subs, g, config, events)
         slot = slots[i]
         row = first_row + i
-        sub = subs[slot]
-        if not sub[k.S_ALIVE]:
+        if not subs[slot, k.S_ALIVE]:
             _create(slot, now, subs, g, config, due, rarest)
         elif (evict == k.DELTA and evict_values[row] < last_evict[slot]) or (
             trigger == k.DELTA and coming[i] < last_trigger[slot]
@@ -326,44 +316,48 @@ def arrive(
         if trigger == k.DELTA:
             last_trigger[slot] = coming[i]
         g[k.G_UPDATES] += 1
-        sub[k.S_UPDATED] = g[k.G_UPDATES]
-        sub[k.S_UPDATES] += 1
-        sub[k.S_UPDATED_AT] = now
+        subs[slot, k.S_UPDATED] = g[k.G_UPDATES]
+        subs[slot, k.S_UPDATES] += 1
+        subs[slot, k.S_UPDATED_AT] = now
         if by_recency and g[k.G_LAST] != slot:
             _unlink(slot, subs, g)
             _link_last(slot, subs, g)
         if (
-            evict == k.DELTA and not tumbling and sub[k.S_SIZE] > 0
-            and is_beyond(evict_values[row], evict_values[sub[k.S_HEAD]], evict_delta)
+            evict == k.DELTA and not tumbling
+            and _oldest_is_beyond(slot, evict_values[row], subs, evict_values, evict_delta)
         ):  # fmt: skip
             _fill(slot, i, now, subs, g, config, events)
         for step in steps:
             if step == k.INSERT:
                 if evict != k.COUNT or size > 0:
                     _put_in(slot, row, now, subs, rows, g, config, due)
-                if not tumbling and evict == k.COUNT and sub[k.S_SIZE] >= size:
+                if not tumbling and evict == k.COUNT and subs[slot, k.S_SIZE] >= size:
                     _fill(slot, i, now, subs, g, config, events)
             elif step == k.EVICT:
                 if evict == k.COUNT:
-                    while leaves_by_count(sub[k.S_SIZE], size):
+                    while leaves_by_count(subs[slot, k.S_SIZE], size):
                         _evict_oldest(slot, subs, rows, g)
                 else:
                     value = evict_values[row]
-                    while sub[k.S_SIZE] > 0 and is_beyond(value, evict_values[sub[k.S_HEAD]], evict_delta):
+                    while subs[slot, k.S_SIZE] > 0 and is_beyond(
+                        value, evict_values[subs[slot, k.S_HEAD]], evict_delta
+                    ):
                         _evict_oldest(slot, subs, rows, g)
             elif step == k.FLUSH:
                 if evict == k.COUNT:
-                    full = sub[k.S_SIZE] >= size
+                    full = subs[slot, k.S_SIZE] >= size
                 else:
-                    full = sub[k.S_SIZE] > 0 and is_beyond(evict_values[row], evict_values[sub[k.S_HEAD]], evict_delta)
+                    full = subs[slot, k.S_SIZE] > 0 and is_beyond(
+                        evict_values[row], evict_values[subs[slot, k.S_HEAD]], evict_delta
+                    )
                 if full:
                     _flush(slot, i, now, subs, g, config, events)
             elif trigger == k.COUNT:
-                sub[k.S_COUNTER] = counted(sub[k.S_COUNTER], every)
-                if sub[k.S_COUNTER] == 0:
+                subs[slot, k.S_COUNTER] = counted(subs[slot, k.S_COUNTER], every)
+                if subs[slot, k.S_COUNTER] == 0:
                     _tell(k.FIRED, slot, i, now, subs, g, config, events)
-            elif not sub[k.S_HAS_BASE]:
-                sub[k.S_HAS_BASE] = 1
+            elif not subs[slot, k.S_HAS_BASE]:
+                subs[slot, k.S_HAS_BASE] = 1
                 bases[slot] = coming[i]
             elif is_beyond(coming[i], bases[slot], trigger_delta):
                 bases[slot] = coming[i]

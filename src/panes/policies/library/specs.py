@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any, ClassVar, Literal
 
 from panes.errors import QueryError
-from panes.policies.distances import EUCLIDEAN
+from panes.policies.rules import EUCLIDEAN
 from panes.policies.specs import CLOCK, Count, Delta, Time
 from panes.units import Calendar, Duration, is_number, parse_duration
 
@@ -39,25 +39,24 @@ class Punct:
 
 
 @dataclass(frozen=True)
-class PartitionCount:
+class _AtMost:
+    kind: ClassVar[str]
+    most: int
+
+    def __repr__(self) -> str:
+        return f"{self.kind}({self.most})"
+
+
+class PartitionCount(_AtMost):
     """At most so many subwindows."""
 
-    kind: ClassVar[str] = "partition_count"
-    most: int
-
-    def __repr__(self) -> str:
-        return f"partition_count({self.most})"
+    kind = "partition_count"
 
 
-@dataclass(frozen=True)
-class TupleCount:
+class TupleCount(_AtMost):
     """At most so many tuples in all subwindows together."""
 
-    kind: ClassVar[str] = "tuple_count"
-    most: int
-
-    def __repr__(self) -> str:
-        return f"tuple_count({self.most})"
+    kind = "tuple_count"
 
 
 @dataclass(frozen=True)

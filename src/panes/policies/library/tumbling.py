@@ -15,13 +15,11 @@ from typing import Any, Literal, Protocol
 
 from panes.clock import Clock
 from panes.errors import QueryError
-from panes.policies.library.at_work import reader
-from panes.policies.library.deadlines import EVICT, FORGET
 from panes.policies.library.events import TUMBLING_STEPS
-from panes.policies.library.kernels import is_beyond
-from panes.policies.library.partitions import Subwindow
+from panes.policies.library.partitions import EVICT, FORGET, Subwindow
 from panes.policies.library.specs import Count, Delta, PartitionPolicy, Policy, Punct, Select, Time, check_plain, text
-from panes.policies.library.window import NO_KEY, Window
+from panes.policies.library.window import NO_KEY, Window, reader
+from panes.policies.rules import is_beyond
 
 _METHODS = ("on_open_window", "on_tuple_insertion", "on_close_window")
 
@@ -87,7 +85,6 @@ class TumblingWindow(Window):
         self._steps: tuple[Callable[[Subwindow, Any, Any], None], ...] = tuple(
             getattr(self, f"_step_{step}") for step in TUMBLING_STEPS[evict.kind]
         )
-        self._is_full: Callable[[Subwindow, Any], bool] = getattr(self, f"_full_by_{evict.kind}", _never)
 
     def punctuate(self, key: Hashable = NO_KEY) -> None:
         """A window punctuation of the stream: all subwindows are processed, older ones first, or that of one key."""
@@ -124,7 +121,7 @@ class TumblingWindow(Window):
             step(sub, row, values)
 
     def _step_insert(self, sub: Subwindow, row: Any, value: Any) -> None:
-        for handler in self._handlers.before_insert:
+        for handler in self._handlers["before_insert"]:
             handler(row, sub.key, self)
         if sub.summarizer is None:
             sub.tuples.append(row)
@@ -136,27 +133,25 @@ class TumblingWindow(Window):
                 sub.values.append(value)
         sub.size += 1
         self._partitions.tuples += 1
-        for handler in self._handlers.after_insert:
+        for handler in self._handlers["after_insert"]:
             handler(row, sub.key, self)
 
     def _step_flush(self, sub: Subwindow, row: Any, value: Any) -> None:
-        if self._is_full(sub, value):
+        evict = self.evict
+        if isinstance(evict, Count):
+            full = sub.size >= evict.size
+        else:
+            assert isinstance(evict, Delta)
+            full = bool(sub.size) and is_beyond(value, sub.values[0], evict.threshold)
+        if full:
             self._flush_now(sub)
-
-    def _full_by_count(self, sub: Subwindow, value: Any) -> bool:
-        assert isinstance(self.evict, Count)
-        return sub.size >= self.evict.size
-
-    def _full_by_delta(self, sub: Subwindow, value: Any) -> bool:
-        assert isinstance(self.evict, Delta)
-        return bool(sub.size) and is_beyond(value, sub.values[0], self.evict.threshold)
 
     def _flush_now(self, sub: Subwindow) -> None:
         """Process and empty."""
         key = sub.key
         if sub.summarizer is not None:
             sub.summarizer.on_close_window()
-        for handler in self._handlers.before_flush:
+        for handler in self._handlers["before_flush"]:
             handler(key, self)
         self._partitions.tuples -= sub.size
         sub.tuples.clear()
@@ -166,7 +161,7 @@ class TumblingWindow(Window):
             self._partitions.remove(sub)
         else:
             self._open_summarizer(sub)
-        for handler in self._handlers.after_flush:
+        for handler in self._handlers["after_flush"]:
             handler(key, self)
 
     def _open_summarizer(self, sub: Subwindow) -> None:
@@ -189,10 +184,6 @@ class TumblingWindow(Window):
         else:
             self._await(sub.evict_due, EVICT, sub)
         self._flush_now(sub)
-
-
-def _never(sub: Subwindow, value: Any) -> bool:
-    return False
 
 
 def _checked(factory: SummarizerFactory) -> SummarizerFactory:

@@ -1,4 +1,4 @@
-"""What tumbling and sliding windows share: subwindows by key, handlers, the clock and the lock.
+"""What tumbling and sliding windows share: subwindows by key, handlers, the clock and the lock, what a delta reads.
 
 In flow tuples (any objects) with their keys; out flow events. Time policies run by the window's clock, perhaps in its
 thread: only then is there a lock. A window without keys has one subwindow, whose key is None.
@@ -8,25 +8,28 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from datetime import date, datetime
 from typing import Any, Literal
 
 from panes.clock import Clock, wall_clock
-from panes.errors import QueryError
+from panes.errors import DataError, QueryError
 from panes.policies.library.checkpoint import restore, snapshot
-from panes.policies.library.deadlines import FORGET, Deadlines
 from panes.policies.library.events import Handler, Handlers
-from panes.policies.library.partitions import Partitions, Subwindow, content_of
+from panes.policies.library.partitions import FORGET, Deadlines, Partitions, Subwindow, content_of
 from panes.policies.library.specs import (
     SELECTS,
+    Delta,
     PartitionAge,
     PartitionCount,
     PartitionPolicy,
     Policy,
     Select,
     TupleCount,
+    text,
 )
+from panes.units import is_number, nanos_since_epoch
 
 
 class _NoKey:
@@ -202,3 +205,39 @@ class Window(ABC):
     @abstractmethod
     def _due(self, due: int, what: int, sub: Subwindow) -> None:
         """A moment that was asked for has come."""
+
+
+def reader(policy: Delta) -> Callable[[Any, Any], Any]:
+    """A function of (tuple, value of the tuple before it in the subwindow or None) to the value to compare."""
+    extract = policy.attribute if callable(policy.attribute) else _named(policy)
+
+    def read(row: Any, before: Any) -> Any:
+        value = _number(extract(row), row, policy)
+        if before is not None and value < before:
+            raise DataError(
+                f"{text(policy)}: the attribute fell from {before} to {value} at {row!r}; a delta policy needs an "
+                "attribute that never decreases"
+            )
+        return value
+
+    return read
+
+
+def _named(policy: Delta) -> Callable[[Any], Any]:
+    name = str(policy.attribute)
+
+    def extract(row: Any) -> Any:
+        try:
+            return row[name] if isinstance(row, Mapping) else getattr(row, name)
+        except (KeyError, AttributeError):
+            raise DataError(f"{text(policy)}: the tuple {row!r} has no attribute {name!r}") from None
+
+    return extract
+
+
+def _number(value: Any, row: Any, policy: Delta) -> Any:
+    if is_number(value) and value == value:
+        return value
+    if isinstance(value, (datetime, date)):
+        return nanos_since_epoch(value) // 1000
+    raise DataError(f"{text(policy)}: {value!r} at {row!r} is no number and no point in time, it has no difference")
