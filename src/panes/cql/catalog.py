@@ -15,20 +15,11 @@ from typing import Any, Generic, Literal, TypeVar
 
 from sqlglot import exp
 
-from panes.cql.errors import did_you_mean
+from panes.cql.errors import did_you_mean, problem
 from panes.cql.stream_clauses import S, StreamClause
 from panes.cql.tree import EmitEarly, JoinKind, Model, RawSource, Span
 from panes.cql.types import Type
 from panes.cql.windows.clause import WindowClause
-from panes.errors import QueryError
-
-
-class Problem(QueryError):
-    """A name that can't be used; `hint` says what would be right. `resolve` adds where it stands in the text."""
-
-    def __init__(self, short: str, hint: str = "") -> None:
-        self.short, self.hint = short, hint
-        super().__init__(f"{short}; {hint}" if hint else short)
 
 
 @dataclass(frozen=True)
@@ -129,7 +120,7 @@ class ResolvedSelect:
     source: ResolvedSource
     where: exp.Expr | None = None
     keys: tuple[ResolvedOutput, ...] = ()
-    parts: tuple[str, ...] = ()
+    parts: tuple[exp.Column, ...] = ()
     having: exp.Expr | None = None
     order_by: tuple[ResolvedOrder, ...] = ()
     limit: int | None = None
@@ -218,12 +209,12 @@ class Register(Generic[_E]):
         """The entry; QueryError with the nearest name if there is none."""
         found = self.find(name)
         if found is None:
-            raise Problem(f"there is no {self.what} {name!r}", did_you_mean(name, self.names))
+            raise problem(f"there is no {self.what} {name!r}", did_you_mean(name, self.names))
         return found
 
     def add(self, entry: _E) -> None:
         if self.find(entry.name) is not None:
-            raise Problem(
+            raise problem(
                 f"there is a {self.what} {entry.name!r} already",
                 f"DROP {self.what.upper()} {entry.name} first, or choose another name",
             )

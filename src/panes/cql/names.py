@@ -1,189 +1,190 @@
-"""Which column a name means: by stream name or alias, without case, in exactly one of the inputs.
+"""Which column a name of a select means: the names of its inputs, with the types of CQL and its reasons.
 
-A select with windows has the columns of these as well (`window_start`, ...): by their bare name they are always
-meant, whatever columns are below. A column of an input that has such a name is written with the input's alias.
+`panes.plan.names` has the rules. A select with windows has the columns of these as well (`window_start`, ...): by their
+bare name they are always meant, whatever columns are below. A column of an input that has such a name is written with
+the input's alias, and has another name inside.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
+import pyarrow as pa
 from sqlglot import exp
 
-from panes.cql.catalog import (
-    Problem,
-    ResolvedInput,
-    ResolvedJoin,
-    ResolvedSelect,
-    ResolvedSource,
-    StreamColumn,
-    column_named,
-)
-from panes.cql.errors import did_you_mean
-from panes.plan.expressions import column_node
-from panes.plan.hints import BARE, FOREIGN_FUNCTIONS
-from panes.plan.steps import FINAL, RESERVED
-
-#: Columns that the windows of a query have.
-PSEUDO_COLUMNS = frozenset({*RESERVED, FINAL})
-
+from panes.cql.catalog import ResolvedInput, ResolvedJoin, ResolvedSelect, ResolvedSource, StreamColumn, column_named
+from panes.cql.timing import time_type
+from panes.cql.types import Type, type_of
+from panes.errors import ExpressionError
+from panes.plan.expressions import Scope, column_node, no_column, refusal, text_of
+from panes.plan.hints import Hint, for_column, near
+from panes.plan.names import JoinSide, Names, is_aggregated
+from panes.plan.steps import WINDOW_COLUMNS
+from panes.plan.trees import rebuilt
+from panes.plan.written import in_place_of, named
 
 _WHERE = ("is not known in WHERE, which comes before the windows", "a condition on results is HAVING")
 _AGGREGATE = ("is one for all rows of a window, so it can't be aggregated", "select it beside the aggregate")
-#: How resolved trees qualify columns of a query without an alias, where they must.
-NAMELESS = "subquery"
-
-
-def is_of_windows(node: exp.Expr) -> bool:
-    """Whether a resolved tree, in a select with windows, is a column of these."""
-    return isinstance(node, exp.Column) and not node.table and node.name.lower() in PSEUDO_COLUMNS
-
-
-@dataclass(frozen=True)
-class FoundColumn:
-    """What a reference means; `input` is None for the columns that windows have."""
-
-    name: str
-    column: StreamColumn | None = None
-    input: ResolvedInput | None = None
+_PSEUDO_TYPES: Mapping[str, pa.DataType] = {
+    "window": pa.string(),
+    "window_from": pa.int64(),
+    "window_to": pa.int64(),
+    "revision": pa.int32(),
+    "final": pa.bool_(),
+    "void": pa.bool_(),
+}
 
 
 @dataclass(frozen=True)
-class SelectNames:
-    """The columns that the expressions of one select may use."""
+class SelectNames(Names):
+    """The columns that the expressions of one select may use. `merged` are those of USING, under their own name."""
 
-    inputs: tuple[ResolvedInput, ...]
-    #: stream names by which an input can be called besides its alias
-    streams: tuple[str, ...]
-    windowed: bool
-    #: columns of windows are not known here: why, and what to write
-    before: tuple[str, str] | None = None
-    using: tuple[str, ...] = ()
+    inputs: tuple[ResolvedInput, ...] = ()
+    #: whether there are windows whose columns are not known yet: in the WHERE of a single stream
+    before: bool = False
     #: columns that windows can have and these have not, with the reason
     absent: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, source: ResolvedSource) -> SelectNames:
-        inputs, using = _inputs(source)
-        streams = tuple(getattr(i.origin, "name", "") for i in inputs)
-        return cls(inputs, streams, any(i.windows for i in inputs), using=using)
+    def of(cls, source: ResolvedSource, absent: Mapping[str, str] | None = None) -> SelectNames:
+        inputs, using = inputs_of(source)
+        windows: dict[str, pa.DataType] = {}
+        if any(one.windows for one in inputs):
+            bound = time_type(inputs[0])
+            windows = {name: _PSEUDO_TYPES.get(name, bound) for name in sorted(WINDOW_COLUMNS.difference(absent or ()))}
+        merged: dict[str, exp.Expr] = {name: column_node(name) for name in using}
+        return cls(tuple(map(_side, inputs)), pa.schema(windows.items()), merged, inputs, absent=absent or {})
 
     @property
     def of_rows(self) -> SelectNames:
-        """The same names where windows are still to come: in the WHERE of a single stream."""
-        return replace(self, windowed=False, before=_WHERE if self.windowed else None)
-
-    @property
-    def in_aggregates(self) -> SelectNames:
-        """The same names inside of aggregates, which are over rows."""
-        return replace(self, windowed=False, before=_AGGREGATE)
+        """The same names where windows are still to come."""
+        return replace(self, windows=pa.schema([]), before=True) if self.windowed else self
 
     @property
     def joined(self) -> bool:
         return len(self.inputs) > 1
 
-    def all(self) -> list[tuple[ResolvedInput, StreamColumn]]:
-        """What `*` stands for: the columns of all inputs in order, those of USING once."""
-        used = {name.lower() for name in self.using}
-        found = []
-        for place, one in enumerate(self.inputs):
-            found += [(one, c) for c in one.columns if not (place and c.name.lower() in used)]
-        return found
+    @property
+    def windowed(self) -> bool:
+        return bool(self.windows.names)
 
-    def of_input(self, qualifier: str) -> ResolvedInput:
-        """The input that a qualifier means."""
-        wanted = qualifier.lower()
-        named = [i for i in self.inputs if i.alias.lower() == wanted]
-        if not named:
-            named = [i for i, stream in zip(self.inputs, self.streams, strict=True) if stream.lower() == wanted]
-        if len(named) > 1:
-            raise Problem(f"{qualifier!r} is ambiguous: it is read twice", "give each of them an alias")
-        if not named:
-            known = dict.fromkeys(i.alias for i in self.inputs if i.alias)
-            raise Problem(f"there is no stream or alias {qualifier!r} in this FROM", did_you_mean(qualifier, known))
-        return named[0]
+    def inner(self, side: int, name: str) -> str:
+        if self.joined or not (self.windowed and name.lower() in WINDOW_COLUMNS):
+            return super().inner(side, name)
+        return name_apart(name, self.sides[0].schema.names)
 
-    def find(self, name: str, qualifier: str | None = None) -> FoundColumn:
-        """What `qualifier.name` means; raises Problem with the rule."""
-        if qualifier is not None:
-            one = self.of_input(qualifier)
-            column = column_named(one.columns, name)
-            if column is None:
-                known = [c.name for c in one.columns]
-                shown = one.alias or "the subquery"
-                raise Problem(f"{shown} has no column {name!r}", did_you_mean(name, known) or _listed(known))
-            return FoundColumn(column.name, column, one)
-        if self._of_windows(name):
-            return FoundColumn(name.lower())
-        return self.find_column(name)
+    @cached_property
+    def scope(self) -> Scope:
+        return Scope(pa.schema([(name, kind.arrow) for name, kind in self.types.items()]))
 
-    def _of_windows(self, name: str) -> bool:
-        return self.windowed and name.lower() in PSEUDO_COLUMNS and name.lower() not in self.absent
+    @cached_property
+    def types(self) -> dict[str, Type]:
+        """The types of all columns by their names inside."""
+        found = {self.inner(s, c.name): c.type for s, one in enumerate(self.inputs) for c in one.columns}
+        for name in self.merged:
+            found[name] = next(c.type for i in self.inputs if (c := column_named(i.columns, name)) is not None)
+        return found | {f.name: type_of(f.type) for f in self.windows}
 
-    def find_column(self, name: str) -> FoundColumn:
-        """The column of an input that a bare name means, where it can't be one of the windows."""
-        found = [(i, c) for i in self.inputs if (c := column_named(i.columns, name)) is not None]
-        if len(found) > 1 and name.lower() not in {n.lower() for n in self.using}:
-            sides = " and ".join(f"{i.alias}.{c.name}" for i, c in found)
-            raise Problem(f"{name!r} is ambiguous: it could be {sides}", "write which of them")
-        if found:
-            return FoundColumn(found[0][1].name, found[0][1], found[0][0])
-        if self.windowed and name.lower() in self.absent:
-            raise Problem(f"the windows of this query have no {name.lower()}", self.absent[name.lower()])
-        if self.before is not None and name.lower() in PSEUDO_COLUMNS:
-            why, instead = self.before
-            raise Problem(f"{name.lower()} {why}", instead)
-        known = [c.name for i in self.inputs for c in i.columns]
-        habit = FOREIGN_FUNCTIONS[name.lower()].cql if name.lower() in BARE else ""
-        hint = habit or self._exposed(name) or did_you_mean(name, known) or _listed(known)
-        raise Problem(f"there is no column {name!r}", hint)
+    def _of_windows(self, name: str) -> str | None:
+        return name.lower() if name.lower() in self.windows.names else None
 
-    def find_resolved(self, node: exp.Column) -> StreamColumn | None:
-        """The column that a resolved reference means, if it is one of an input."""
-        if self.windowed and is_of_windows(node):
-            return None
-        for one in self.inputs:
-            if not node.table or node.table == (one.alias or NAMELESS):
-                for column in one.columns:
-                    if column.name == node.name:
-                        return column
-        return None
+    def is_inside(self, name: str) -> bool:
+        return False
 
-    def _exposed(self, name: str) -> str:
-        """A hint where the name exists below: a subquery shows only what it selects."""
-        for one in self.inputs:
-            if isinstance(one.origin, ResolvedSelect):
-                below = SelectNames.of(one.origin.source)
-                if any(column_named(i.columns, name) is not None for i in below.inputs):
-                    return f"a subquery shows only what it selects: add {name} to its SELECT"
-        return ""
+    def aggregates_rows(self, name: str) -> bool:
+        return True
 
-    def node(self, found: FoundColumn) -> exp.Column:
-        """A reference in the resolved tree."""
-        node = column_node(found.name)
-        merged = found.name.lower() in {name.lower() for name in self.using}
-        apart = self.windowed and is_of_windows(node)
-        if found.input is not None and (apart or (self.joined and not merged)):
-            node.set("table", exp.to_identifier(found.input.alias or NAMELESS))
+    @cached_property
+    def _own(self) -> dict[str, tuple[int, str]]:
+        return {self.inner(s, c.name): (s, c.name) for s, one in enumerate(self.inputs) for c in one.columns}
+
+    def own_name(self, tree: exp.Expr) -> str | None:
+        """The name of a column in its own stream, if a resolved tree is nothing but one."""
+        return self._own.get(tree.name, (0, tree.name))[1] if isinstance(tree, exp.Column) else None
+
+    def text(self, tree: exp.Expr) -> str:
+        """A resolved tree as text, with columns by their own names, and aliases where they are needed."""
+
+        def outside(node: exp.Expr) -> exp.Expr | None:
+            if not isinstance(node, exp.Column) or node.name not in self._own:
+                return None
+            side, name = self._own[node.name]
+            made = column_node(name)
+            if name != node.name:
+                made.set("table", exp.to_identifier(self.inputs[side].alias or "subquery"))
+            return made
+
+        return text_of(rebuilt(tree, outside))
+
+    def column(self, side: int, name: str) -> exp.Column:
+        """A resolved reference to a column of an input."""
+        node = column_node(self.inner(side, name))
+        in_place_of(node, node, named(name))
         return node
 
-    def shown(self, found: FoundColumn) -> exp.Expr:
+    def of_side(self, star: exp.Column) -> list[tuple[int, StreamColumn]]:
+        """What `alias.*` stands for."""
+        side = self.side(star.table, star)
+        if side is None:
+            raise self.unknown([star.table, "*"], star, "")
+        return [(side, c) for c in self.inputs[side].columns]
+
+    def all(self) -> list[tuple[int, StreamColumn]]:
+        """What `*` stands for: the columns of all inputs in order, those of USING once."""
+        used = {name.lower() for name in self.merged}
+        return [(s, c) for s, i in enumerate(self.inputs) for c in i.columns if not (s and c.name.lower() in used)]
+
+    def shown(self, side: int, column: StreamColumn) -> exp.Expr:
         """A column of an input as `*` shows it: of USING what either side has."""
-        node = self.node(found)
-        if not (node.table and found.name.lower() in {name.lower() for name in self.using}):
-            return node
-        sides = [(i, c) for i in self.inputs if (c := column_named(i.columns, found.name)) is not None]
-        first, *others = [self.node(FoundColumn(c.name, c, i)) for i, c in sides]
+        if column.name.lower() not in (name.lower() for name in self.merged):
+            return self.column(side, column.name)
+        if column.name.lower() not in WINDOW_COLUMNS:
+            return column_node(column.name)
+        sides = [(s, c) for s, i in enumerate(self.inputs) if (c := column_named(i.columns, column.name)) is not None]
+        first, *others = [column_node(self.inner(s, c.name)) for s, c in sides]
         return exp.Coalesce(this=first, expressions=others)
 
+    def unknown(self, parts: Sequence[str], column: exp.Column, text: str) -> ExpressionError:
+        name = parts[0].lower()
+        if len(parts) > 1:
+            what = f"there is no stream or alias {parts[0]!r} in this FROM"
+            return refusal(what, column, text, near(parts[0], self.aliases))
+        if name in self.absent and not self.before:
+            return refusal(f"the windows of this query have no {name}", column, text, Hint(self.absent[name]))
+        if name in WINDOW_COLUMNS and (self.before or is_aggregated(column)):
+            why, instead = _WHERE if self.before else _AGGREGATE
+            return refusal(f"{name} {why}", column, text, Hint(instead))
+        known = [c.name for one in self.inputs for c in one.columns]
+        exposed = any(_hides(one, name) for one in self.inputs)
+        below = Hint(f"a subquery shows only what it selects: add {parts[0]} to its SELECT")
+        return no_column(parts[0], column, text, below if exposed else for_column(parts[0], known))
 
-def _listed(known: list[str]) -> str:
-    return f"there are: {', '.join(known)}" if 0 < len(known) <= 12 else ""
+
+def name_apart(name: str, taken: Sequence[str]) -> str:
+    """The name inside of a column of the rows that is called as one of windows is."""
+    made = f"row_{name}"
+    while made in taken:
+        made += "_"
+    return made
 
 
-def _inputs(source: ResolvedSource) -> tuple[tuple[ResolvedInput, ...], tuple[str, ...]]:
+def inputs_of(source: ResolvedSource) -> tuple[tuple[ResolvedInput, ...], tuple[str, ...]]:
+    """The inputs of a source from left to right, and the columns that joins name by USING."""
     if isinstance(source, ResolvedJoin):
-        left, using = _inputs(source.left)
+        left, using = inputs_of(source.left)
         return (*left, source.right), (*using, *source.using)
     return (source,), ()
+
+
+def _side(one: ResolvedInput) -> JoinSide:
+    schema = pa.schema([(c.name, c.type.arrow) for c in one.columns])
+    return JoinSide(one.alias or None, schema, tuple(schema.names), getattr(one.origin, "name", None))
+
+
+def _hides(one: ResolvedInput, name: str) -> bool:
+    """Whether a subquery reads a column and does not show it."""
+    if not isinstance(one.origin, ResolvedSelect):
+        return False
+    return any(column_named(i.columns, name) is not None for i in inputs_of(one.origin.source)[0])

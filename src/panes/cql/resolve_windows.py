@@ -16,6 +16,7 @@ from panes.cql.names import SelectNames
 from panes.cql.timing import can_be_time
 from panes.cql.tree import Extent, Name, Span
 from panes.cql.windows.clause import ClausePart, WindowClause
+from panes.errors import QueryError
 
 _ONE_LABEL_EACH = "several windows on a stream need a label each: AS name"
 
@@ -27,11 +28,13 @@ class WindowResolver:
         self.catalog = catalog
         self.text = text
 
-    def fail(self, message: str, at: object, hint: str = "") -> NoReturn:
+    def fail(self, message: str | QueryError, at: object, hint: str = "") -> NoReturn:
         """Raise a CqlError that underlines what it is about."""
         span = at if isinstance(at, Span) else getattr(at, "span", None)
         if isinstance(at, exp.Expr):
             span = span_of(at, self.text)
+        if isinstance(message, QueryError):
+            raise CqlError.of(message, self.text or None, span) from message
         raise CqlError(message, text=self.text or None, span=span, hints=[hint])
 
     def windowed(self, source: ResolvedInput, clauses: tuple[WindowClause, ...]) -> ResolvedInput:
@@ -60,7 +63,7 @@ class WindowResolver:
         refused = clause.refused()
         if refused is not None:
             self.fail(refused[0], clause.span, refused[1])
-        expressions = ExpressionResolver(SelectNames.of(replace(source, windows=())), self.fail)
+        expressions = ExpressionResolver(SelectNames.of(source), self.fail)
         on = next((length.on for length in clause.extents()), None)
 
         def change(part: ClausePart, value: Any) -> Any:

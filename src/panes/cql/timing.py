@@ -23,10 +23,10 @@ from panes.cql.catalog import (
     StreamColumn,
     StreamEntry,
 )
-from panes.cql.names import is_of_windows
 from panes.cql.sources import plan_of_data
 from panes.cql.stream_clauses import Lateness
 from panes.plan.expressions import text_of
+from panes.plan.steps import WINDOW_COLUMNS
 
 #: types that a time may be converted to; what users write as CAST is a TryCast
 _TIMES = frozenset(
@@ -36,6 +36,11 @@ _TIMES = frozenset(
 _NO_PLACES = "windows on time have window_start and window_end; places are for windows on rows or on columns"
 _NOT_VOID = "results are withdrawn only where late rows correct them: give the stream a LATENESS"
 _ALL_FINAL = "all results are final, unless windows are given before they close: EMIT EARLY EVERY 10 sec"
+
+
+def is_of_windows(tree: exp.Expr) -> bool:
+    """Whether a resolved tree, in a select with windows, is a column of these."""
+    return isinstance(tree, exp.Column) and tree.name in WINDOW_COLUMNS
 
 
 def can_be_time(column: StreamColumn) -> bool:
@@ -97,7 +102,7 @@ def _times_of_results(query: ResolvedSelect) -> tuple[str, ...]:
 
 def is_window_end(tree: exp.Expr) -> bool:
     """Whether a resolved tree, of a select with windows, is the end of these."""
-    return is_of_windows(tree) and tree.name.lower() == "window_end"
+    return isinstance(tree, exp.Column) and tree.name == "window_end"
 
 
 def _converted(tree: exp.Expr) -> exp.Column | None:

@@ -10,8 +10,8 @@ from panes.aggregates.base import Aggregate
 from panes.errors import ExpressionError
 from panes.plan.aggregate_calls import is_aggregate_call
 from panes.plan.aggregation import AggregateCompiler
-from panes.plan.expressions import Expression, check_nodes, column_node, start_of
-from panes.plan.hints import position
+from panes.plan.expressions import Expression, check_nodes, column_node, refusal
+from panes.plan.hints import Hint
 from panes.plan.names import Names
 from panes.plan.trees import bare, copied
 from panes.plan.written import as_written, in_place_of
@@ -49,6 +49,7 @@ class GroupCompiler(AggregateCompiler):
         """The tree over columns of groups, aggregates and windows."""
         self._text = text
         root = exp.Paren(this=copied(tree))
+        check_nodes(root, text, aggregates=True)
         self._replace(root)
         found: exp.Expr = root.this
         return found
@@ -60,14 +61,10 @@ class GroupCompiler(AggregateCompiler):
                 child.replace(in_place_of(self._call(child), child, written))
             elif (group := self._group_of(child)) is not None:
                 child.replace(in_place_of(column_node(group), child, as_written(child)))
-            elif isinstance(child, exp.Window):
-                check_nodes(child, self._text)  # what is in it would be blamed first
             elif isinstance(child, exp.Column):
-                where = position(self._text, start_of(child))
-                raise ExpressionError(
-                    f"{child.name} must be in group_by or inside an aggregate, {where}: a group has many rows; "
-                    f"write for instance max({child.name})"
-                )
+                rule = f"a group has many rows; write for instance max({child.name})"
+                what = f"{child.name} must be in group_by or inside an aggregate"
+                raise refusal(what, child, self._text, Hint(rule, f": {rule}"))
             else:
                 self._replace(child)
         return True

@@ -16,7 +16,7 @@ from panes.aggregates.rows import CollectRows
 from panes.errors import QueryError, WrongType
 from panes.plan.aggregation import check_filter
 from panes.plan.clauses import Entry, Reader, RelationClauses, Tree, several
-from panes.plan.expressions import Expression, Scope, text_of
+from panes.plan.expressions import Expression, Scope
 from panes.plan.grouped import GroupCompiler, has_aggregate
 from panes.plan.grouped_rows import GroupLayout
 from panes.plan.names import Given, JoinSide, Names, of_row
@@ -46,7 +46,7 @@ class JoinClause:
             return f"{self.how} join using {', '.join(self.using)}"
         if self.on is None:
             return "all pairs"
-        return f"{self.how} join on {self.on if isinstance(self.on, str) else text_of(self.on)}"
+        return f"{self.how} join on {self.on if isinstance(self.on, str) else as_written(self.on)}"
 
 
 class JoinRule(Protocol):
