@@ -16,8 +16,9 @@ from typing import Any, Generic, Literal, TypeVar
 from sqlglot import exp
 
 from panes.cql.errors import did_you_mean, problem
+from panes.cql.query_clauses import QueryClause, model_of
 from panes.cql.stream_clauses import S, StreamClause
-from panes.cql.tree import EmitEarly, JoinKind, Model, RawSource, Span
+from panes.cql.tree import JoinKind, Model, RawSource, Span
 from panes.cql.types import Type
 from panes.cql.windows.clause import WindowClause
 
@@ -125,13 +126,20 @@ class ResolvedSelect:
     order_by: tuple[ResolvedOrder, ...] = ()
     limit: int | None = None
     distinct: bool = False
-    model: Model | None = None
     aggregated: bool = False
-    early: EmitEarly | None = None
+    clauses: tuple[QueryClause, ...] = ()
 
     @property
     def columns(self) -> StreamColumns:
         return tuple(StreamColumn(output.name, output.type) for output in self.outputs)
+
+    @property
+    def joined(self) -> bool:
+        return isinstance(self.source, ResolvedJoin)
+
+    @property
+    def model(self) -> Model | None:
+        return model_of(self.clauses)
 
     @property
     def windows(self) -> tuple[WindowClause, ...]:

@@ -7,7 +7,7 @@ What is not "aggregates per key" becomes a relation: the rows of each window the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,6 @@ from panes.api.together import join_streams, merge
 from panes.cql.catalog import ResolvedInput, ResolvedJoin, ResolvedOrder, ResolvedOutput, ResolvedSelect
 from panes.cql.dialect import expression_text
 from panes.cql.expressions import aggregates_in
-from panes.cql.lengths import duration
 from panes.cql.names import inputs_of, name_apart
 from panes.cql.timing import is_of_windows, time_of
 from panes.cql.tree import Name
@@ -26,7 +25,6 @@ from panes.cql.windows.clause import WindowClause
 from panes.errors import QueryError
 from panes.plan.clauses import RelationClauses
 from panes.plan.expressions import column_node, text_of
-from panes.plan.query import BATCH
 from panes.plan.relation_query import JoinClause
 from panes.plan.steps import RESERVED, WINDOW_COLUMNS
 from panes.plan.trees import rebuilt
@@ -40,8 +38,7 @@ def compile_windowed(compiler: Compiler, query: ResolvedSelect) -> Built:
     assert isinstance(source, ResolvedInput)
     alike = _by_predicate(source.windows)
     if len(alike) > 1:
-        if query.early is not None:
-            raise QueryError("EMIT EARLY is for windows that see the same rows; these have conditions of their own")
+        _refuse(clause.apart for clause in query.clauses)
         return _merged(compiler, query, source, alike)
     time = time_of(source)
     rows = compiler.stream(source, time)
@@ -58,9 +55,13 @@ def compile_windowed(compiler: Compiler, query: ResolvedSelect) -> Built:
     windowed = rows.window(**windows)
     if query.aggregated and not query.distinct and query.limit is None and not _inside(query, source):
         return _aggregated(windowed, query, keys)
-    if query.early is not None:
-        raise QueryError("EMIT EARLY is for aggregates per key and window, not for groups inside of a window")
+    _refuse(clause.refused_in_relation() for clause in query.clauses)
     return _relation(windowed, query)
+
+
+def _refuse(reasons: Iterable[str]) -> None:
+    for reason in filter(None, reasons):
+        raise QueryError(reason)
 
 
 def _apart(query: ResolvedSelect, rows: Stream) -> tuple[ResolvedSelect, Stream]:
@@ -152,9 +153,8 @@ def _aggregated(windowed: WindowedStream, query: ResolvedSelect, keys: dict[str,
     having = None if query.having is None else over_results(query.having)
     order = [_ordered_text(o, over_results(o.tree)) for o in query.order_by]
     made = windowed.agg(**(aggregates or {"count(*)": "count(*)"}))
-    if query.early is not None:
-        every = query.early.every
-        made = made.early(BATCH if every is None else duration(every), clock=query.early.clock)
+    for clause in query.clauses:
+        made = clause.applied(made)
     if having is not None:
         made = made.where(having)
     if order:

@@ -96,10 +96,7 @@ def _query(query: ResolvedQuery) -> str:
         lines.append(f"limit {query.limit}")
     if query.distinct:
         lines.append("distinct")
-    if query.model is not None:
-        lines.append(f"evaluated {query.model} driven")
-    if query.early is not None:
-        lines.append(query.early.cql().lower())
+    lines += [clause.said() for clause in query.clauses]
     return "\n".join(lines)
 
 

@@ -39,7 +39,6 @@ from panes.plan.written import in_place_of, named
 Shown = list[tuple[str, exp.Expr]]
 
 _ADD_WINDOW = "add [SIZE ...] after the stream's name"
-_AGGREGATE_EARLY = "select aggregates, without DISTINCT, LIMIT or JOIN, or leave EMIT out"
 
 
 class SelectResolver(WindowResolver):
@@ -63,7 +62,7 @@ class SelectResolver(WindowResolver):
     def select(self, node: Select) -> ResolvedSelect:
         source = self._reference(node.source)
         inputs = inputs_of(source)[0]
-        names = SelectNames.of(source, absent_columns(inputs, self.catalog, early=node.early is not None))
+        names = SelectNames.of(source, absent_columns(inputs, self.catalog, node.clauses))
         expressions = ExpressionResolver(names, self.fail)
         rows = expressions if names.joined or not names.windowed else ExpressionResolver(names.of_rows, self.fail)
         where = None if node.where is None else rows.row(node.where, "WHERE")
@@ -84,8 +83,8 @@ class SelectResolver(WindowResolver):
         parts = dict.fromkeys((s, p.text) for s, one in enumerate(inputs) for w in one.windows for p in w.partitioned)
         groups = tuple(names.column(*part) for part in parts)
         made = ResolvedSelect(
-            outputs, source, where, keys, groups, having, order, node.limit, node.distinct, node.model, aggregated,
-            node.early,
+            outputs, source, where, keys, groups, having, order, node.limit, node.distinct, aggregated,
+            node.clauses,
         )  # fmt: skip
         if names.windowed or names.joined:
             self._check_windowed(node, made, names)
@@ -128,7 +127,7 @@ class SelectResolver(WindowResolver):
         joined = ResolvedJoin(left, right, node.kind, None, tuple(using))
         if node.on is None:
             return joined
-        names = SelectNames.of(joined, absent_columns(inputs, self.catalog, early=False))
+        names = SelectNames.of(joined, absent_columns(inputs, self.catalog))
         expressions = ExpressionResolver(names, self.fail)
         on = expressions.row(node.on, "the ON of a join")
         self._check_condition(expressions, on, node.on, "ON")
@@ -252,16 +251,16 @@ class SelectResolver(WindowResolver):
         for what, there in (("DISTINCT", node.distinct), ("LIMIT", node.limit is not None)):
             if there:
                 self.fail(f"{what} on a stream without a window would wait for ever", node.span, _ADD_WINDOW)
-        if node.model is not None:
-            self.fail("EVALUATE says when windows are evaluated, and there is none", node.span, _ADD_WINDOW)
-        if node.early is not None:
-            self.fail("EMIT says when open windows are given, and there is none", node.span, _ADD_WINDOW)
+        for clause in node.clauses:
+            self.fail(f"{clause.word} says {clause.about}, and there is none", node.span, _ADD_WINDOW)
 
     def _check_windowed(self, node: Select, made: ResolvedSelect, names: SelectNames) -> None:
         if made.having is not None and not made.aggregated:
             self.fail("HAVING is a condition on aggregates, and there are none", node.having, "use WHERE")
-        if node.early is not None and (names.joined or not made.aggregated or node.distinct or node.limit is not None):
-            self.fail("EMIT EARLY is for aggregates of windows, not for their rows", node.span, _AGGREGATE_EARLY)
+        for clause in node.clauses:
+            refused = clause.refused(made)
+            if refused is not None:
+                self.fail(refused[0], node.span, refused[1])
         if not made.aggregated:
             return
         allowed = {text_of(tree) for tree in (*(k.tree for k in made.keys), *made.parts)}

@@ -23,6 +23,7 @@ from panes.cql.catalog import (
     StreamColumn,
     StreamEntry,
 )
+from panes.cql.query_clauses import QueryClause, absent_without
 from panes.cql.sources import plan_of_data
 from panes.cql.stream_clauses import Lateness
 from panes.plan.expressions import text_of
@@ -35,7 +36,6 @@ _TIMES = frozenset(
 )
 _NO_PLACES = "windows on time have window_start and window_end; places are for windows on rows or on columns"
 _NOT_VOID = "results are withdrawn only where late rows correct them: give the stream a LATENESS"
-_ALL_FINAL = "all results are final, unless windows are given before they close: EMIT EARLY EVERY 10 sec"
 
 
 def is_of_windows(tree: exp.Expr) -> bool:
@@ -125,13 +125,12 @@ def hides_end(query: ResolvedSelect) -> bool:
     return any(o.name == "window_end" and not is_window_end(o.tree) for o in query.outputs)
 
 
-def absent_columns(inputs: Sequence[ResolvedInput], catalog: Catalog, *, early: bool) -> dict[str, str]:
-    """Columns that windows can have and those of these inputs have not, with the reason.
-
-    `early`: windows are given before they close.
-    """
-    absent = {} if early else {"final": _ALL_FINAL}
-    if not early and not any(_is_correctable(one, catalog) for one in inputs):
+def absent_columns(
+    inputs: Sequence[ResolvedInput], catalog: Catalog, clauses: Sequence[QueryClause] = ()
+) -> dict[str, str]:
+    """Columns that windows can have and those of these inputs have not, under these clauses, with the reason."""
+    absent = absent_without(clauses)
+    if not any(clause.revises for clause in clauses) and not any(_is_correctable(one, catalog) for one in inputs):
         absent["void"] = _NOT_VOID
     # windows that see different rows are a query each, and every one of them must have what is asked for
     apart = len({None if w.where is None else text_of(w.where) for w in inputs[0].windows}) > 1

@@ -12,18 +12,16 @@ from typing import Any
 
 from sqlglot import exp
 
-from panes.cql.lengths import length_of_ticks
+from panes.cql.query_clauses import clauses_of_query
 from panes.cql.stream_clauses import Watermark, clauses_of
 from panes.cql.tree import (
     ColumnDefinition,
     CreateStream,
-    EmitEarly,
     Join,
     Merge,
     Model,
     Name,
     OrderItem,
-    Quantity,
     Select,
     SelectItem,
     SourceStream,
@@ -156,7 +154,7 @@ class _Writer:
             trees |= {n: _aggregate(text, stream.scope) for n, text in plan.aggregation.written.items()}
         select = Select((), replace(reference, windows=clauses), _where(stream))
         keys = tuple(column_node(k) for k in stream.keys)
-        select = replace(select, group_by=keys, model=model, early=_early(plan))
+        select = replace(select, group_by=keys, clauses=clauses_of_query(plan, model))
         return _written_out(_with_steps(plan, select, trees), stream.scope, in_aggregates=said is not None)
 
     def _join(self, plan: QueryPlan, node: graph.Node, said: WrittenRelation) -> Select:
@@ -179,7 +177,7 @@ class _Writer:
                 joined = Join(joined, reference, kind, on, tuple(map(Name, clause.using)))
             else:
                 joined = reference
-        return Select((), joined, model=model)
+        return Select((), joined, clauses=clauses_of_query(plan, model))
 
     def _side(self, stream: StreamPlan, node: graph.Node) -> StreamRef | SubqueryRef:
         """One stream of a join: by itself, or as a subquery if it is filtered or has columns of its own."""
@@ -377,13 +375,3 @@ def _where(plan: StreamPlan) -> exp.Expr | None:
 def _time(plan: StreamPlan) -> str | None:
     """The column that is the event time; None: the stream runs by arrival."""
     return None if plan.time == ARRIVAL_TIME else plan.time
-
-
-def _early(plan: QueryPlan) -> EmitEarly | None:
-    early = plan.early
-    if early is None:
-        return None
-    if early.clock is not None:
-        seconds, rest = divmod(early.clock, 1_000_000)
-        return EmitEarly(Quantity(early.clock / 1_000_000 if rest else seconds, "sec"), clock=True)
-    return EmitEarly(None if early.every is None else length_of_ticks(early.every, plan.stream.domain))
