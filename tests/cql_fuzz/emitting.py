@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from panes.cql import tree
+from panes.cql.clauses import EmitEarly
 from panes.cql.layout import lay_out
 from panes.cql.parse import Located
-from panes.cql.query_clauses import EmitEarly
 from panes.cql.session import QueryRows, Session
 from panes.cql.tree import Name, Quantity, SelectItem
 from panes.errors import QueryError

@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 from typing import Any
 
-from panes.cql.query_clauses import Evaluate
+from panes.cql.clauses import Evaluate
 from panes.cql.tree import Extent, Join, Name, OrderItem, Select, SelectItem, StreamRef, SubqueryRef
 from panes.cql.windows.clause import WindowClause
 from panes.cql.windows.content import SessionClause

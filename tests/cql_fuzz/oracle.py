@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from panes.cql import tree
-from panes.cql.query_clauses import model_of
-from panes.cql.stream_clauses import Watermark
+from panes.cql.clauses import Watermark, model_of
 from panes.cql.tree import Join, Merge, Name, Select, SelectItem, StreamRef, SubqueryRef
 from panes.cql.windows.clause import WindowClause
 from panes.cql.windows.content import SessionClause

@@ -11,8 +11,7 @@ from functools import singledispatch
 from typing import Any
 
 from panes.cql import tree
-from panes.cql.query_clauses import EmitEarly, Evaluate
-from panes.cql.stream_clauses import StreamClause
+from panes.cql.clauses import EmitEarly, Evaluate, StreamClause
 from panes.cql.windows.clause import WindowClause
 from panes.cql.windows.content import DeltaClause, PunctuatedClause, SessionClause, ThresholdClause
 from panes.cql.windows.sized import BandClause, CumulateClause, FixedClause, LandmarkClause, SizeClause

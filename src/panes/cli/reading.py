@@ -130,8 +130,7 @@ def suggestions(before: str, session: Callable[[], Session]) -> list[Suggestion]
 
 
 def _named(word: str, words: list[str], bare: str, session: Session) -> Iterator[tuple[str, str]]:
-    from panes.cql.query_clauses import QUERY_CLAUSES
-    from panes.cql.stream_clauses import STREAM_CLAUSES
+    from panes.cql.clauses import QUERY_CLAUSES, STREAM_CLAUSES
 
     last = words[-1].upper() if words else ""
     if "." in word:

@@ -15,9 +15,8 @@ from typing import Any, Generic, Literal, TypeVar
 
 from sqlglot import exp
 
+from panes.cql.clauses import QueryClause, S, StreamClause, model_of
 from panes.cql.errors import did_you_mean, problem
-from panes.cql.query_clauses import QueryClause, model_of
-from panes.cql.stream_clauses import S, StreamClause
 from panes.cql.tree import JoinKind, Model, RawSource, Span
 from panes.cql.types import Type
 from panes.cql.windows.clause import WindowClause

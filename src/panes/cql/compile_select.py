@@ -17,8 +17,7 @@ from panes.api.stream import Query, Stream, WindowedStream
 from panes.api.together import join_streams, merge
 from panes.cql.catalog import ResolvedInput, ResolvedJoin, ResolvedOrder, ResolvedOutput, ResolvedSelect
 from panes.cql.dialect import expression_text
-from panes.cql.expressions import aggregates_in
-from panes.cql.names import inputs_of, name_apart
+from panes.cql.expressions import aggregates_in, inputs_of, name_apart
 from panes.cql.timing import is_of_windows, time_of
 from panes.cql.tree import Name
 from panes.cql.windows.clause import WindowClause

@@ -19,7 +19,7 @@ from panes.cql.catalog import (
     StreamEntry,
     streams_of,
 )
-from panes.cql.names import SelectNames
+from panes.cql.expressions import SelectNames
 from panes.cql.sources import stream_of_data
 from panes.cql.timing import known_time, time_of
 from panes.cql.tree import Join, Reference, Select, SourceFile, SourceSocket, SourceStream, Span, Statement, SubqueryRef

@@ -27,9 +27,9 @@ from panes.cql.catalog import (
     column_named,
     streams_of,
 )
+from panes.cql.clauses import StreamClause, Watermark
 from panes.cql.errors import CqlError, did_you_mean
 from panes.cql.resolve_select import SelectResolver
-from panes.cql.stream_clauses import StreamClause, Watermark
 from panes.cql.tree import ColumnDefinition, Name, Statement
 from panes.cql.types import NAMED, conversion, converts, type_named
 from panes.errors import ExpressionError

@@ -25,8 +25,7 @@ from panes.cql.catalog import (
 )
 from panes.cql.dialect import expression_text
 from panes.cql.errors import did_you_mean
-from panes.cql.expressions import ExpressionResolver, aggregates_in, has_aggregates
-from panes.cql.names import SelectNames, inputs_of
+from panes.cql.expressions import ExpressionResolver, SelectNames, aggregates_in, has_aggregates, inputs_of
 from panes.cql.resolve_windows import WindowResolver
 from panes.cql.sources import stream_of_data
 from panes.cql.timing import absent_columns, is_of_windows

@@ -10,9 +10,8 @@ from sqlglot import exp
 
 from panes.cql.catalog import Catalog, ResolvedInput, StreamColumn, column_named
 from panes.cql.errors import CqlError, did_you_mean, span_of
-from panes.cql.expressions import ExpressionResolver
+from panes.cql.expressions import ExpressionResolver, SelectNames
 from panes.cql.lengths import in_units_of
-from panes.cql.names import SelectNames
 from panes.cql.timing import can_be_time
 from panes.cql.tree import Extent, Name, Span
 from panes.cql.windows.clause import ClausePart, WindowClause

@@ -23,9 +23,8 @@ from panes.cql.catalog import (
     StreamColumn,
     StreamEntry,
 )
-from panes.cql.query_clauses import QueryClause, absent_without
+from panes.cql.clauses import Lateness, QueryClause, absent_without
 from panes.cql.sources import plan_of_data
-from panes.cql.stream_clauses import Lateness
 from panes.plan.expressions import text_of
 from panes.plan.steps import WINDOW_COLUMNS
 

@@ -20,8 +20,7 @@ from sqlglot import exp
 from panes.cql.dialect import joined, listed, name_text, part_text, quoted, worded
 
 if TYPE_CHECKING:
-    from panes.cql.query_clauses import QueryClause
-    from panes.cql.stream_clauses import StreamClause
+    from panes.cql.clauses import QueryClause, StreamClause
     from panes.cql.windows.clause import WindowClause
 
 _TYPE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\(\d+(, \d+)*\)|\[\w+\])?\Z")
@@ -133,7 +132,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class CreateStream:
-    """`CREATE STREAM name schema [SOURCE ... | AS ...]` and clauses in the order of `stream_clauses.STREAM_CLAUSES`.
+    """`CREATE STREAM name schema [SOURCE ... | AS ...]` and clauses in the order of `clauses.STREAM_CLAUSES`.
 
     `schema` is None only where it follows from `AS SELECT`.
     """
@@ -255,7 +254,7 @@ Model = Literal["tuple", "time", "batch"]
 @dataclass(frozen=True)
 class Select:
     """`SELECT entries FROM reference [WHERE] [GROUP BY] [HAVING] [ORDER BY] [LIMIT]`, and clauses in the order of
-    `query_clauses.QUERY_CLAUSES`."""
+    `clauses.QUERY_CLAUSES`."""
 
     entries: tuple[SelectItem, ...]
     source: Reference

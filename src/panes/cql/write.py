@@ -12,8 +12,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from panes.cql.query_clauses import clauses_of_query
-from panes.cql.stream_clauses import Watermark, clauses_of
+from panes.cql.clauses import Watermark, clauses_of, clauses_of_query
 from panes.cql.tree import (
     ColumnDefinition,
     CreateStream,

@@ -8,11 +8,10 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
+from panes.cql.clauses import QUERY_CLAUSES, STREAM_CLAUSES
 from panes.cql.errors import CqlError
 from panes.cql.grammar.functions import FunctionReader, desugar
 from panes.cql.grammar.words import Stop
-from panes.cql.query_clauses import QUERY_CLAUSES
-from panes.cql.stream_clauses import STREAM_CLAUSES
 from panes.cql.tree import (
     Join,
     JoinKind,
