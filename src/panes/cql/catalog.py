@@ -143,10 +143,7 @@ class ResolvedSelect:
     @property
     def windows(self) -> tuple[WindowClause, ...]:
         """The windows of its input; of a join those of its first side, which all sides share."""
-        source = self.source
-        while isinstance(source, ResolvedJoin):
-            source = source.left
-        return source.windows
+        return inputs_of(self.source)[0].windows
 
 
 @dataclass(frozen=True)
@@ -177,17 +174,23 @@ class ResolvedSink:
 Resolved = SchemaEntry | StreamEntry | tuple[StreamEntry, ...] | ResolvedQuery | ResolvedSink
 
 
-def streams_of(query: ResolvedQuery | ResolvedSource | StreamEntry) -> list[StreamEntry]:
+def inputs_of(source: ResolvedSource) -> tuple[ResolvedInput, ...]:
+    """What a select reads, from left to right."""
+    return (*inputs_of(source.left), source.right) if isinstance(source, ResolvedJoin) else (source,)
+
+
+def joins_of(source: ResolvedSource) -> tuple[ResolvedJoin, ...]:
+    """Joins nest to the left: how each input after the first is joined."""
+    return (*joins_of(source.left), source) if isinstance(source, ResolvedJoin) else ()
+
+
+def streams_of(query: ResolvedQuery | StreamEntry) -> list[StreamEntry]:
     """The streams that a query names in its FROM, at any depth, in order."""
     if isinstance(query, StreamEntry):
         return [query]
     if isinstance(query, ResolvedMerge):
         return list(query.inputs)
-    if isinstance(query, ResolvedSelect):
-        return streams_of(query.source)
-    if isinstance(query, ResolvedJoin):
-        return [*streams_of(query.left), *streams_of(query.right)]
-    return streams_of(query.origin)
+    return [entry for one in inputs_of(query.source) for entry in streams_of(one.origin)]
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,17 @@ from sqlglot import exp
 
 from panes.api.stream import Query, Stream, WindowedStream
 from panes.api.together import join_streams, merge
-from panes.cql.catalog import ResolvedInput, ResolvedJoin, ResolvedOrder, ResolvedOutput, ResolvedSelect
+from panes.cql.catalog import (
+    ResolvedInput,
+    ResolvedJoin,
+    ResolvedOrder,
+    ResolvedOutput,
+    ResolvedSelect,
+    inputs_of,
+    joins_of,
+)
 from panes.cql.dialect import expression_text
-from panes.cql.expressions import aggregates_in, inputs_of, name_apart
+from panes.cql.expressions import aggregates_in, name_apart
 from panes.cql.timing import is_of_windows, time_of
 from panes.cql.tree import Name
 from panes.cql.windows.clause import WindowClause
@@ -203,7 +211,7 @@ def _relation(windowed: WindowedStream, query: ResolvedSelect) -> Query:
 
 def _inner_names(query: ResolvedSelect, keys: Sequence[str] = ()) -> dict[str, str]:
     """Column of the result -> its name in the relation: another one where that name means something else there."""
-    inputs = inputs_of(query.source)[0]
+    inputs = inputs_of(query.source)
     own = {c.name for c in inputs[0].columns} if len(inputs) == 1 else set()  # those of joins have others inside
 
     def name(place: int, output: ResolvedOutput) -> str:
@@ -252,7 +260,8 @@ def _merged(
 def compile_join(compiler: Compiler, query: ResolvedSelect) -> Query:
     """A join of two or more streams; all have the same time-based window, which `resolve` has checked."""
     assert isinstance(query.source, ResolvedJoin)
-    inputs, clauses = _flat(query.source)
+    inputs = inputs_of(query.source)
+    clauses = [JoinClause(join.kind, join.on, join.using) for join in joins_of(query.source)]
     first = inputs[0]
     (window,) = first.windows
     sides = [(i.alias, _side(compiler, i)) for i in inputs]
@@ -274,12 +283,3 @@ def _side(compiler: Compiler, source: ResolvedInput) -> Stream:
     made = compiler.stream(source, time_of(source))
     where = source.windows[0].where
     return made if where is None else made.where(text_of(where))
-
-
-def _flat(source: ResolvedJoin) -> tuple[list[ResolvedInput], list[JoinClause]]:
-    """Joins nest to the left: the inputs from left to right, and how each after the first is joined."""
-    if isinstance(source.left, ResolvedJoin):
-        inputs, clauses = _flat(source.left)
-    else:
-        inputs, clauses = [source.left], []
-    return [*inputs, source.right], [*clauses, JoinClause(source.kind, source.on, source.using)]

@@ -20,7 +20,15 @@ import pyarrow as pa
 from sqlglot import exp
 
 from panes.cql.arithmetic import without_shifts
-from panes.cql.catalog import ResolvedInput, ResolvedJoin, ResolvedSelect, ResolvedSource, StreamColumn, column_named
+from panes.cql.catalog import (
+    ResolvedInput,
+    ResolvedSelect,
+    ResolvedSource,
+    StreamColumn,
+    column_named,
+    inputs_of,
+    joins_of,
+)
 from panes.cql.timing import time_type
 from panes.cql.types import CHAR, Type, type_of
 from panes.errors import ExpressionError, QueryError
@@ -58,12 +66,12 @@ class SelectNames(Names):
 
     @classmethod
     def of(cls, source: ResolvedSource, absent: Mapping[str, str] | None = None) -> SelectNames:
-        inputs, using = inputs_of(source)
+        inputs = inputs_of(source)
         windows: dict[str, pa.DataType] = {}
         if any(one.windows for one in inputs):
             bound = time_type(inputs[0])
             windows = {name: _PSEUDO_TYPES.get(name, bound) for name in sorted(WINDOW_COLUMNS.difference(absent or ()))}
-        merged: dict[str, exp.Expr] = {name: column_node(name) for name in using}
+        merged: dict[str, exp.Expr] = {name: column_node(name) for join in joins_of(source) for name in join.using}
         return cls(tuple(map(_side, inputs)), pa.schema(windows.items()), merged, inputs, absent=absent or {})
 
     @property
@@ -179,14 +187,6 @@ def name_apart(name: str, taken: Sequence[str]) -> str:
     return made
 
 
-def inputs_of(source: ResolvedSource) -> tuple[tuple[ResolvedInput, ...], tuple[str, ...]]:
-    """The inputs of a source from left to right, and the columns that joins name by USING."""
-    if isinstance(source, ResolvedJoin):
-        left, using = inputs_of(source.left)
-        return (*left, source.right), (*using, *source.using)
-    return (source,), ()
-
-
 def _side(one: ResolvedInput) -> JoinSide:
     schema = pa.schema([(c.name, c.type.arrow) for c in one.columns])
     return JoinSide(one.alias or None, schema, tuple(schema.names), getattr(one.origin, "name", None))
@@ -196,7 +196,7 @@ def _hides(one: ResolvedInput, name: str) -> bool:
     """Whether a subquery reads a column and does not show it."""
     if not isinstance(one.origin, ResolvedSelect):
         return False
-    return any(column_named(i.columns, name) is not None for i in inputs_of(one.origin.source)[0])
+    return any(column_named(i.columns, name) is not None for i in inputs_of(one.origin.source))
 
 
 class Fail(Protocol):

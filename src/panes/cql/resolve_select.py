@@ -22,10 +22,11 @@ from panes.cql.catalog import (
     ResolvedSource,
     StreamEntry,
     column_named,
+    inputs_of,
 )
 from panes.cql.dialect import expression_text
 from panes.cql.errors import did_you_mean
-from panes.cql.expressions import ExpressionResolver, SelectNames, aggregates_in, has_aggregates, inputs_of
+from panes.cql.expressions import ExpressionResolver, SelectNames, aggregates_in, has_aggregates
 from panes.cql.resolve_windows import WindowResolver
 from panes.cql.sources import stream_of_data
 from panes.cql.timing import absent_columns, is_of_windows
@@ -60,7 +61,7 @@ class SelectResolver(WindowResolver):
 
     def select(self, node: Select) -> ResolvedSelect:
         source = self._reference(node.source)
-        inputs = inputs_of(source)[0]
+        inputs = inputs_of(source)
         names = SelectNames.of(source, absent_columns(inputs, self.catalog, node.clauses))
         expressions = ExpressionResolver(names, self.fail)
         rows = expressions if names.joined or not names.windowed else ExpressionResolver(names.of_rows, self.fail)
@@ -111,7 +112,7 @@ class SelectResolver(WindowResolver):
     def _join(self, node: tree.Join) -> ResolvedJoin:
         left, right = self._reference(node.left), self._reference(node.right)
         assert isinstance(right, ResolvedInput)
-        inputs = inputs_of(ResolvedJoin(left, right, node.kind))[0]
+        inputs = (*inputs_of(left), right)
         self._check_sides(inputs, node)
         using = []
         for name in node.using:

@@ -16,6 +16,7 @@ from panes.cql.timing import can_be_time
 from panes.cql.tree import Extent, Name, Span
 from panes.cql.windows.clause import ClausePart, WindowClause
 from panes.errors import QueryError
+from panes.plan.types import is_numeric
 
 _ONE_LABEL_EACH = "several windows on a stream need a label each: AS name"
 
@@ -86,7 +87,7 @@ class WindowResolver:
                 self.fail(f"{part.called} of a window must be a condition, true or false; this is {kind}", tree)
             return made
         times = part.role == "number or time"
-        if not (_is_number(kind.arrow) or (times and pa.types.is_temporal(kind.arrow))):
+        if not (is_numeric(kind.arrow) or (times and pa.types.is_temporal(kind.arrow))):
             self.fail(f"{part.called} of a window takes a number{' or a time' if times else ''}; this is {kind}", tree)
         return made
 
@@ -114,12 +115,8 @@ class WindowResolver:
             return given
         column = self._column(given.on, source, f"{what} ... ON")
         kind = column.type.arrow
-        if not (pa.types.is_timestamp(kind) or _is_number(kind)):
+        if not (pa.types.is_timestamp(kind) or is_numeric(kind)):
             self.fail(f"{what} ... ON {column.name}: windows run on times and numbers, not on {column.type}", given.on)
         if given.length.unit is not None and not can_be_time(column):
             self.fail(f"{what} ... ON {column.name}: a length of time needs a Datetime or whole numbers", given.on)
         return Extent(in_units_of(given.length, kind), Name(column.name, given.on.span))
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))

@@ -16,12 +16,12 @@ from sqlglot import exp
 from panes.cql.catalog import (
     Catalog,
     ResolvedInput,
-    ResolvedJoin,
     ResolvedMerge,
     ResolvedQuery,
     ResolvedSelect,
     StreamColumn,
     StreamEntry,
+    inputs_of,
 )
 from panes.cql.clauses import Lateness, QueryClause, absent_without
 from panes.cql.sources import plan_of_data
@@ -113,9 +113,7 @@ def _converted(tree: exp.Expr) -> exp.Column | None:
 
 def end_in_time(query: ResolvedSelect) -> bool:
     """Whether every result of a windowed query has a window_end."""
-    first = query.source
-    while isinstance(first, ResolvedJoin):
-        first = first.left
+    first = inputs_of(query.source)[0]
     return all(w.on_time(time_of(first)) for w in first.windows)
 
 

@@ -17,8 +17,7 @@ from panes.errors import QueryError, WrongType
 from panes.plan.aggregation import check_filter
 from panes.plan.clauses import Entry, Reader, RelationClauses, Tree, several
 from panes.plan.expressions import Expression, Scope
-from panes.plan.grouped import GroupCompiler, has_aggregate
-from panes.plan.grouped_rows import GroupLayout
+from panes.plan.grouped import GroupCompiler, GroupLayout, has_aggregate
 from panes.plan.names import Given, JoinSide, Names, of_row
 from panes.plan.query import QueryPlan, StreamPlan, plan_query
 from panes.plan.relation import ROWS, WindowRelation
