@@ -173,7 +173,7 @@ class SelectNames(Names):
         if name in WINDOW_COLUMNS and (self.before or is_aggregated(column)):
             why, instead = _WHERE if self.before else _AGGREGATE
             return refusal(f"{name} {why}", column, text, Hint(instead))
-        known = [c.name for one in self.inputs for c in one.columns]
+        known = dict.fromkeys(c.name for one in self.inputs for c in one.columns)
         exposed = any(_hides(one, name) for one in self.inputs)
         below = Hint(f"a subquery shows only what it selects: add {parts[0]} to its SELECT")
         return no_column(parts[0], column, text, below if exposed else for_column(parts[0], known))
