@@ -33,29 +33,30 @@ class QueryError(PanesError, ValueError):
 
 
 class ExpressionError(QueryError):
-    """SQL text that can't be parsed, resolved or allowed."""
-
-
-class WrongType(ExpressionError):
-    """Values of types that an operator, a function, an aggregate or a clause does not take.
+    """SQL text that can't be parsed, resolved or allowed.
 
     `said` is what is wrong, text and types in turn, so that each language can name types as its users do (`told`);
-    `piece` is the part of the expression that it is about, if it is known: a tree of sqlglot's. `before` and `after`
-    name the piece for those who don't see it underlined.
+    `piece` is the part of the expression that it is about, if it is known: a tree of sqlglot's; `hint` is what would be
+    right. `before` and `after` name the piece, and give the hint, for those who don't see them under the text.
 
-    >>> wrong = WrongType("there is no operator + for ", int, " and ", str, before="a + b: ")
+    >>> wrong = ExpressionError("there is no operator + for ", int, " and ", str, before="a + b: ")
     >>> wrong.told(lambda kind: kind.__name__.upper())
     'there is no operator + for INT and STR'
     """
 
-    def __init__(self, *said: object, piece: object = None, before: str = "", after: str = "") -> None:
+    def __init__(self, *said: object, piece: object = None, before: str = "", after: str = "", hint: str = "") -> None:
         self.said = said
         self.piece = piece
+        self.hint = hint
         super().__init__(f"{before}{self.told(_type_name)}{after}")
 
     def told(self, name: Callable[[Any], str]) -> str:
         """What is wrong, with types by the names that a function gives them."""
         return "".join(part if isinstance(part, str) else name(part) for part in self.said)
+
+
+class WrongType(ExpressionError):
+    """Values of types that an operator, a function, an aggregate or a clause does not take."""
 
 
 def _type_name(kind: object) -> str:

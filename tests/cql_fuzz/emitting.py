@@ -12,10 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from panes.cql import tree
+from panes.cql.clauses import EmitEarly
 from panes.cql.layout import lay_out
 from panes.cql.parse import Located
 from panes.cql.session import QueryRows, Session
-from panes.cql.tree import EmitEarly, Name, Quantity, SelectItem
+from panes.cql.tree import Name, Quantity, SelectItem
 from panes.errors import QueryError
 from tests.cql_fuzz.spelling import text_of
 from tests.cql_fuzz.terms import col
@@ -38,7 +39,7 @@ def early_of(statement: object, seed: int) -> tree.Select | None:
         return None  # it says how often a result was given, and early results count
     every = EmitEarly(Quantity(rng.choice((1, 2, 3, 5)), rng.choice(("sec", "ms"))))
     more = (SelectItem(col("final"), Name(_CLOSED)), SelectItem(col("void"), Name(_WITHDRAWN)))
-    return replace(statement, entries=(*statement.entries, *more), early=every)
+    return replace(statement, entries=(*statement.entries, *more), clauses=(*statement.clauses, every))
 
 
 def text_of_early(select: tree.Select, seed: int) -> tuple[str, tuple[Located, ...]]:

@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 from typing import Any
 
+from panes.cql.clauses import Evaluate
 from panes.cql.tree import Extent, Join, Name, OrderItem, Select, SelectItem, StreamRef, SubqueryRef
 from panes.cql.windows.clause import WindowClause
 from panes.cql.windows.content import SessionClause
@@ -160,7 +161,9 @@ class Selects(Joins):
         of_rows = terms if rng.random() < 0.5 else Terms(rng, [(c, None) for c in offer.columns])
         where: Any = of_rows.condition() if rng.random() < 0.3 else None
         source = replace(reference, windows=tuple(clauses))
-        bare = Select((), source, where, group_by=tuple(k for k, _, _ in keys), model=self._model(clauses, windows))
+        bare = Select(
+            (), source, where, group_by=tuple(k for k, _, _ in keys), clauses=self._evaluate(clauses, windows)
+        )
         if aggregated:
             select, columns = self._aggregated(bare, terms, offer, keys, parts, windows)
         else:
@@ -179,19 +182,19 @@ class Selects(Joins):
         steps = offer.base and isinstance(reference, StreamRef) and len({c.where for c in clauses}) == 1
         return Made(select, made, steps)
 
-    def _model(self, clauses: list[WindowClause], windows: Windows) -> Any:
+    def _evaluate(self, clauses: list[WindowClause], windows: Windows) -> tuple[Evaluate, ...]:
         """When windows are evaluated; only for those that models are said for."""
         sized = [c for c in clauses if isinstance(c, SizeClause)]
         if self.rng.random() > 0.06 or windows.time is None or len(sized) < len(clauses):
-            return None
+            return ()
         lengths = [m for c in sized for m in (c.size, c.every or c.size)]
         if any(c.align == "start" and c.size.kind == "rows" for c in sized):
-            return None
+            return ()
         if any(m.on is not None and m.on.text != windows.time.name for m in lengths):
-            return None
+            return ()
         if any(c.every is not None and c.size.kind == "rows" and c.every.kind != "rows" for c in sized):
-            return None
-        return self.rng.choice(("tuple", "time", "time", "batch"))
+            return ()
+        return (Evaluate(self.rng.choice(("tuple", "time", "time", "batch"))),)
 
     def _with_predicates(self, clauses: list[WindowClause], windows: Windows) -> list[WindowClause]:
         rng = self.rng

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from panes.cql import tree
-from panes.cql.stream_clauses import Watermark
+from panes.cql.clauses import Watermark
 from panes.cql.tree import ColumnDefinition, Name, Quantity
 from tests.cql_fuzz import gen_data
 from tests.cql_fuzz.gen_select import Made, Selects

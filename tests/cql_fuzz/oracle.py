@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from panes.cql import tree
-from panes.cql.stream_clauses import Watermark
+from panes.cql.clauses import Watermark, model_of
 from panes.cql.tree import Join, Merge, Name, Select, SelectItem, StreamRef, SubqueryRef
 from panes.cql.windows.clause import WindowClause
 from panes.cql.windows.content import SessionClause
@@ -172,7 +172,7 @@ class World:
             label = window.label.text if window.label is not None else f"w{place + 1}" if place else "window"
             alike = tuple(w for w in windows if w.where == window.where)
             per_key = self._per_key(query, feed, alike, inside, time)
-            spec = modelled(window, spec_of(window, time, feed.whole(time)), query.model)
+            spec = modelled(window, spec_of(window, time, feed.whole(time)), model_of(query.clauses))
             if spec[0] in (*ROW_BY_ROW, *IN_ORDER):  # rows are seen in order: none behind the watermark
                 specs = [spec_of(w, time, feed.whole(time)) for w in alike]
                 advancing = set().union(*(columns_that_advance(s) for s in specs))
@@ -225,7 +225,7 @@ class World:
         whole = feed.whole(time)
         seen = [r._replace(data={**r.data, **computed(window, r.data)}) for r in rows]
         found = []
-        spec = modelled(window, spec_of(window, time, whole), query.model)
+        spec = modelled(window, spec_of(window, time, whole), model_of(query.clauses))
         if spec[0] == "ticking":  # those on a column have nothing by which to tell one from the next
             due = ticking(seen, INFINITY, *spec[1:], end=(last // spec[4] + 1) * spec[4])
         else:

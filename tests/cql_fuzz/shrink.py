@@ -17,7 +17,7 @@ Fails = Callable[[Program], bool]
 #: clauses that may be left out, and what they are then
 _OPTIONAL: dict[str, Any] = {
     "where": None, "having": None, "limit": None, "distinct": False, "order_by": (), "group_by": (), "partitioned": (),
-    "every": None, "label": None, "offset": None, "until": None, "min_rows": None, "clauses": (), "model": None,
+    "every": None, "label": None, "offset": None, "until": None, "min_rows": None, "clauses": (),
     "align": None, "changes": False,
 }  # fmt: skip
 

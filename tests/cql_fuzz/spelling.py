@@ -11,7 +11,7 @@ from functools import singledispatch
 from typing import Any
 
 from panes.cql import tree
-from panes.cql.stream_clauses import StreamClause
+from panes.cql.clauses import EmitEarly, Evaluate, StreamClause
 from panes.cql.windows.clause import WindowClause
 from panes.cql.windows.content import DeltaClause, PunctuatedClause, SessionClause, ThresholdClause
 from panes.cql.windows.sized import BandClause, CumulateClause, FixedClause, LandmarkClause, SizeClause
@@ -139,15 +139,14 @@ def _(select: tree.Select, rng: random.Random) -> str:
         clause("HAVING", select.having, rng),
         clause("ORDER BY", select.order_by, rng),
         "" if select.limit is None else f"{word('LIMIT', rng)} {select.limit}",
-        f"EVALUATE {select.model.upper()} DRIVEN" if select.model else "",
-        clause("EMIT", select.early, rng),
+        *(clause.cql() if isinstance(clause, Evaluate) else written(clause, rng) for clause in select.clauses),
     )
 
 
 @written.register
-def _(early: tree.EmitEarly, rng: random.Random) -> str:
+def _(early: EmitEarly, rng: random.Random) -> str:
     every = "BATCH" if early.every is None else written(early.every, rng)
-    return joined(word("EARLY EVERY", rng), every, word("BY CLOCK", rng) if early.clock else "")
+    return joined(word("EMIT EARLY EVERY", rng), every, word("BY CLOCK", rng) if early.clock else "")
 
 
 @written.register

@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Mapping
+from typing import get_args
 
 import pytest
 
 from panes.cql.grammar import functions, queries, statements
 from panes.cql.grammar.windows import OPTIONS
 from panes.cql.parse import parse
+from panes.cql.tree import Model
 from panes.cql.windows import KINDS
 from tests.docs.pages import ROOT
 
@@ -123,7 +125,7 @@ def test_every_keyword_of_the_parser_is_there() -> None:
         [word for option in OPTIONS for text in option.spellings for word in text.split()],
         [word for words in queries._JOINS for word in words],
         [word for words in queries.CLAUSES for word in words.split()],
-        queries._MODELS,
+        [model.upper() for model in get_args(Model)],
         functions._LENGTHS,
         statements.PHASES,
         statements._SHOWN,

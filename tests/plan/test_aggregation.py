@@ -186,3 +186,12 @@ def test_objects_are_checked_too() -> None:
         compiled(p=pn.quantile("prcie", 0.9))
     with pytest.raises(QueryError, match="must be SQL text"):
         compiled(p=3)
+
+
+def test_an_error_has_the_piece_it_is_about_and_a_hint() -> None:
+    with pytest.raises(ExpressionError) as raised:
+        compiled(total="sum(price) + summ(qty)")
+    error = raised.value
+    assert str(error) == "there is no function 'summ' at character 14 of 'sum(price) + summ(qty)'; did you mean 'sum'?"
+    assert (error.told(str), error.hint) == ("there is no function 'summ'", "did you mean 'sum'?")
+    assert error.piece.sql() == "SUMM(qty)"

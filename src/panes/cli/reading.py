@@ -92,8 +92,8 @@ _STREAMS_AFTER = {"FROM", "JOIN", "MERGE", "INTO", "DESCRIBE", "DESC", "STREAM",
 _STATEMENTS = "CREATE SELECT MERGE INSERT ON EXPLAIN SHOW DESCRIBE DROP"
 _CLAUSES = """
     SELECT DISTINCT FROM WHERE GROUP ORDER BY HAVING LIMIT AS ON USING JOIN CROSS INNER LEFT RIGHT FULL AND OR NOT IN
-    BETWEEN LIKE RLIKE IS NULL TRUE FALSE CASE WHEN THEN ELSE END CAST INTERVAL ASC DESC EVALUATE DRIVEN
-    SOURCE WATERMARK LATENESS IDLE TIMEOUT EXTENDS STREAM SCHEMA CONSOLE FILE TUMBLE HOP CUMULATE SESSION TABLE
+    BETWEEN LIKE RLIKE IS NULL TRUE FALSE CASE WHEN THEN ELSE END CAST INTERVAL ASC DESC DRIVEN
+    SOURCE EXTENDS STREAM SCHEMA CONSOLE FILE TUMBLE HOP CUMULATE SESSION TABLE
     DESCRIPTOR
     """
 _IN_WINDOW = """
@@ -130,6 +130,8 @@ def suggestions(before: str, session: Callable[[], Session]) -> list[Suggestion]
 
 
 def _named(word: str, words: list[str], bare: str, session: Session) -> Iterator[tuple[str, str]]:
+    from panes.cql.clauses import QUERY_CLAUSES, STREAM_CLAUSES
+
     last = words[-1].upper() if words else ""
     if "." in word:
         yield from _columns_of(word.rpartition(".")[0], bare, session)
@@ -149,7 +151,7 @@ def _named(word: str, words: list[str], bare: str, session: Session) -> Iterator
     yield from _columns(bare, session)
     if not in_window:
         yield from ((name, "column of windows") for name in _PSEUDO)
-        yield from _keywords(_CLAUSES)
+        yield from _keywords(" ".join((_CLAUSES, *STREAM_CLAUSES, *QUERY_CLAUSES)))
         yield from _functions()
     if words[0].upper() == "CREATE":
         from panes.cql.types import NAMED

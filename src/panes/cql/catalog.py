@@ -15,20 +15,11 @@ from typing import Any, Generic, Literal, TypeVar
 
 from sqlglot import exp
 
-from panes.cql.errors import did_you_mean
-from panes.cql.stream_clauses import S, StreamClause
-from panes.cql.tree import EmitEarly, JoinKind, Model, RawSource, Span
+from panes.cql.clauses import QueryClause, S, StreamClause, model_of
+from panes.cql.errors import did_you_mean, problem
+from panes.cql.tree import JoinKind, Model, RawSource, Span
 from panes.cql.types import Type
 from panes.cql.windows.clause import WindowClause
-from panes.errors import QueryError
-
-
-class Problem(QueryError):
-    """A name that can't be used; `hint` says what would be right. `resolve` adds where it stands in the text."""
-
-    def __init__(self, short: str, hint: str = "") -> None:
-        self.short, self.hint = short, hint
-        super().__init__(f"{short}; {hint}" if hint else short)
 
 
 @dataclass(frozen=True)
@@ -129,26 +120,30 @@ class ResolvedSelect:
     source: ResolvedSource
     where: exp.Expr | None = None
     keys: tuple[ResolvedOutput, ...] = ()
-    parts: tuple[str, ...] = ()
+    parts: tuple[exp.Column, ...] = ()
     having: exp.Expr | None = None
     order_by: tuple[ResolvedOrder, ...] = ()
     limit: int | None = None
     distinct: bool = False
-    model: Model | None = None
     aggregated: bool = False
-    early: EmitEarly | None = None
+    clauses: tuple[QueryClause, ...] = ()
 
     @property
     def columns(self) -> StreamColumns:
         return tuple(StreamColumn(output.name, output.type) for output in self.outputs)
 
     @property
+    def joined(self) -> bool:
+        return isinstance(self.source, ResolvedJoin)
+
+    @property
+    def model(self) -> Model | None:
+        return model_of(self.clauses)
+
+    @property
     def windows(self) -> tuple[WindowClause, ...]:
         """The windows of its input; of a join those of its first side, which all sides share."""
-        source = self.source
-        while isinstance(source, ResolvedJoin):
-            source = source.left
-        return source.windows
+        return inputs_of(self.source)[0].windows
 
 
 @dataclass(frozen=True)
@@ -179,17 +174,23 @@ class ResolvedSink:
 Resolved = SchemaEntry | StreamEntry | tuple[StreamEntry, ...] | ResolvedQuery | ResolvedSink
 
 
-def streams_of(query: ResolvedQuery | ResolvedSource | StreamEntry) -> list[StreamEntry]:
+def inputs_of(source: ResolvedSource) -> tuple[ResolvedInput, ...]:
+    """What a select reads, from left to right."""
+    return (*inputs_of(source.left), source.right) if isinstance(source, ResolvedJoin) else (source,)
+
+
+def joins_of(source: ResolvedSource) -> tuple[ResolvedJoin, ...]:
+    """Joins nest to the left: how each input after the first is joined."""
+    return (*joins_of(source.left), source) if isinstance(source, ResolvedJoin) else ()
+
+
+def streams_of(query: ResolvedQuery | StreamEntry) -> list[StreamEntry]:
     """The streams that a query names in its FROM, at any depth, in order."""
     if isinstance(query, StreamEntry):
         return [query]
     if isinstance(query, ResolvedMerge):
         return list(query.inputs)
-    if isinstance(query, ResolvedSelect):
-        return streams_of(query.source)
-    if isinstance(query, ResolvedJoin):
-        return [*streams_of(query.left), *streams_of(query.right)]
-    return streams_of(query.origin)
+    return [entry for one in inputs_of(query.source) for entry in streams_of(one.origin)]
 
 
 @dataclass(frozen=True)
@@ -218,12 +219,12 @@ class Register(Generic[_E]):
         """The entry; QueryError with the nearest name if there is none."""
         found = self.find(name)
         if found is None:
-            raise Problem(f"there is no {self.what} {name!r}", did_you_mean(name, self.names))
+            raise problem(f"there is no {self.what} {name!r}", did_you_mean(name, self.names))
         return found
 
     def add(self, entry: _E) -> None:
         if self.find(entry.name) is not None:
-            raise Problem(
+            raise problem(
                 f"there is a {self.what} {entry.name!r} already",
                 f"DROP {self.what.upper()} {entry.name} first, or choose another name",
             )

@@ -27,10 +27,10 @@ from panes.cql.catalog import (
     StreamEntry,
     column_named,
 )
+from panes.cql.clauses import STREAM_CLAUSES, StreamClause, Watermark, options_of
 from panes.cql.compile_select import compile_join, compile_windowed
 from panes.cql.lengths import duration, seconds_of
 from panes.cql.sources import Settings, open_stream, plan_of_data
-from panes.cql.stream_clauses import STREAM_CLAUSES, StreamClause, Watermark, options_of
 from panes.cql.timing import by_clock as runs_by_clock
 from panes.cql.timing import end_in_time, hides_end, known_time, known_times
 from panes.cql.tree import Quantity

@@ -7,7 +7,7 @@ What is not "aggregates per key" becomes a relation: the rows of each window the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,20 +15,25 @@ from sqlglot import exp
 
 from panes.api.stream import Query, Stream, WindowedStream
 from panes.api.together import join_streams, merge
-from panes.cql.catalog import ResolvedInput, ResolvedJoin, ResolvedOrder, ResolvedOutput, ResolvedSelect
+from panes.cql.catalog import (
+    ResolvedInput,
+    ResolvedJoin,
+    ResolvedOrder,
+    ResolvedOutput,
+    ResolvedSelect,
+    inputs_of,
+    joins_of,
+)
 from panes.cql.dialect import expression_text
-from panes.cql.expressions import aggregates_in
-from panes.cql.lengths import duration
-from panes.cql.names import PSEUDO_COLUMNS, SelectNames, is_of_windows
-from panes.cql.timing import time_of
+from panes.cql.expressions import aggregates_in, name_apart
+from panes.cql.timing import is_of_windows, time_of
 from panes.cql.tree import Name
 from panes.cql.windows.clause import WindowClause
 from panes.errors import QueryError
 from panes.plan.clauses import RelationClauses
 from panes.plan.expressions import column_node, text_of
-from panes.plan.query import BATCH
 from panes.plan.relation_query import JoinClause
-from panes.plan.steps import RESERVED
+from panes.plan.steps import RESERVED, WINDOW_COLUMNS
 from panes.plan.trees import rebuilt
 
 if TYPE_CHECKING:
@@ -40,8 +45,7 @@ def compile_windowed(compiler: Compiler, query: ResolvedSelect) -> Built:
     assert isinstance(source, ResolvedInput)
     alike = _by_predicate(source.windows)
     if len(alike) > 1:
-        if query.early is not None:
-            raise QueryError("EMIT EARLY is for windows that see the same rows; these have conditions of their own")
+        _refuse(clause.apart for clause in query.clauses)
         return _merged(compiler, query, source, alike)
     time = time_of(source)
     rows = compiler.stream(source, time)
@@ -58,36 +62,25 @@ def compile_windowed(compiler: Compiler, query: ResolvedSelect) -> Built:
     windowed = rows.window(**windows)
     if query.aggregated and not query.distinct and query.limit is None and not _inside(query, source):
         return _aggregated(windowed, query, keys)
-    if query.early is not None:
-        raise QueryError("EMIT EARLY is for aggregates per key and window, not for groups inside of a window")
+    _refuse(clause.refused_in_relation() for clause in query.clauses)
     return _relation(windowed, query)
 
 
+def _refuse(reasons: Iterable[str]) -> None:
+    for reason in filter(None, reasons):
+        raise QueryError(reason)
+
+
 def _apart(query: ResolvedSelect, rows: Stream) -> tuple[ResolvedSelect, Stream]:
-    """The same with other names for columns of the rows that are called as columns of windows are."""
+    """The same over rows that have the names inside of columns that are called as columns of windows are."""
     source = query.source
     assert isinstance(source, ResolvedInput)
-    alike = [c for c in source.columns if c.name.lower() in PSEUDO_COLUMNS]
-    if not alike:
+    names = [c.name for c in source.columns]
+    others = {name: name_apart(name, names) for name in names if name.lower() in WINDOW_COLUMNS}
+    if not others:
         return query, rows
-    others = {c.name: _free(f"row_{c.name}", rows) for c in alike}
-
-    def other(node: exp.Expr) -> exp.Expr | None:
-        return column_node(others[node.name]) if isinstance(node, exp.Column) and node.table else None
-
-    def changed(tree: exp.Expr) -> exp.Expr:
-        return rebuilt(tree, other)
-
     columns = tuple(replace(c, name=others.get(c.name, c.name)) for c in source.columns)
-    made = replace(
-        query,
-        outputs=tuple(replace(o, tree=changed(o.tree)) for o in query.outputs),
-        keys=tuple(replace(k, tree=changed(k.tree)) for k in query.keys),
-        parts=tuple(others.get(part, part) for part in query.parts),
-        having=None if query.having is None else changed(query.having),
-        order_by=tuple(replace(o, tree=changed(o.tree)) for o in query.order_by),
-        source=replace(source, columns=columns),
-    )
+    made = replace(query, source=replace(source, columns=columns))
     return made, rows.with_columns(**{new: text_of(column_node(old)) for old, new in others.items()})
 
 
@@ -112,7 +105,7 @@ def _keyed(rows: Stream, query: ResolvedSelect, source: ResolvedInput) -> tuple[
             computed[name] = text_of(key.tree)
             keys[text_of(key.tree)] = name
     if query.aggregated and not _inside(query, source):
-        keys |= {text_of(column_node(part)): part for part in query.parts}
+        keys |= {text_of(part): part.name for part in query.parts}
     if computed:
         rows = rows.with_columns(**computed)
     chosen = list(dict.fromkeys(keys.values()))
@@ -167,9 +160,8 @@ def _aggregated(windowed: WindowedStream, query: ResolvedSelect, keys: dict[str,
     having = None if query.having is None else over_results(query.having)
     order = [_ordered_text(o, over_results(o.tree)) for o in query.order_by]
     made = windowed.agg(**(aggregates or {"count(*)": "count(*)"}))
-    if query.early is not None:
-        every = query.early.every
-        made = made.early(BATCH if every is None else duration(every), clock=query.early.clock)
+    for clause in query.clauses:
+        made = clause.applied(made)
     if having is not None:
         made = made.where(having)
     if order:
@@ -188,12 +180,11 @@ def _ordered(order: ResolvedOrder) -> exp.Ordered:
     return exp.Ordered(this=order.tree, desc=order.descending, nulls_first=first)
 
 
-def _group_trees(query: ResolvedSelect, names: SelectNames) -> list[exp.Expr]:
+def _group_trees(query: ResolvedSelect) -> list[exp.Expr]:
     """What the rows of a window are grouped by where it is a relation: GROUP BY and PARTITIONED BY."""
     if not query.aggregated:
         return []
-    parts = [names.node(names.find_column(part)) for part in query.parts]
-    return list({text_of(tree): tree for tree in [*(k.tree for k in query.keys), *parts]}.values())
+    return list({text_of(tree): tree for tree in [*(k.tree for k in query.keys), *query.parts]}.values())
 
 
 def _relation(windowed: WindowedStream, query: ResolvedSelect) -> Query:
@@ -207,7 +198,7 @@ def _relation(windowed: WindowedStream, query: ResolvedSelect) -> Query:
         across = {f"panes_order_{place}": o for place, o in enumerate(query.order_by)}
     made = windowed.relation(
         {**entries, **{name: o.tree for name, o in across.items()}},
-        group_by=_group_trees(query, SelectNames.of(query.source)),
+        group_by=_group_trees(query),
         having=query.having,
         order_by=[_ordered(o) for o in query.order_by],
         limit=query.limit,
@@ -220,7 +211,8 @@ def _relation(windowed: WindowedStream, query: ResolvedSelect) -> Query:
 
 def _inner_names(query: ResolvedSelect, keys: Sequence[str] = ()) -> dict[str, str]:
     """Column of the result -> its name in the relation: another one where that name means something else there."""
-    own = {c.name for i in SelectNames.of(query.source).inputs for c in i.columns}
+    inputs = inputs_of(query.source)
+    own = {c.name for c in inputs[0].columns} if len(inputs) == 1 else set()  # those of joins have others inside
 
     def name(place: int, output: ResolvedOutput) -> str:
         itself = isinstance(output.tree, exp.Column) and output.tree.name == output.name
@@ -268,7 +260,8 @@ def _merged(
 def compile_join(compiler: Compiler, query: ResolvedSelect) -> Query:
     """A join of two or more streams; all have the same time-based window, which `resolve` has checked."""
     assert isinstance(query.source, ResolvedJoin)
-    inputs, clauses = _flat(query.source)
+    inputs = inputs_of(query.source)
+    clauses = [JoinClause(join.kind, join.on, join.using) for join in joins_of(query.source)]
     first = inputs[0]
     (window,) = first.windows
     sides = [(i.alias, _side(compiler, i)) for i in inputs]
@@ -277,7 +270,7 @@ def compile_join(compiler: Compiler, query: ResolvedSelect) -> Query:
     asked = RelationClauses(
         entries=_entries_of(query, shown),
         where=query.where,
-        group_by=_group_trees(query, SelectNames.of(query.source)),
+        group_by=_group_trees(query),
         having=query.having,
         order_by=[_ordered(o) for o in query.order_by],
         limit=query.limit,
@@ -290,12 +283,3 @@ def _side(compiler: Compiler, source: ResolvedInput) -> Stream:
     made = compiler.stream(source, time_of(source))
     where = source.windows[0].where
     return made if where is None else made.where(text_of(where))
-
-
-def _flat(source: ResolvedJoin) -> tuple[list[ResolvedInput], list[JoinClause]]:
-    """Joins nest to the left: the inputs from left to right, and how each after the first is joined."""
-    if isinstance(source.left, ResolvedJoin):
-        inputs, clauses = _flat(source.left)
-    else:
-        inputs, clauses = [source.left], []
-    return [*inputs, source.right], [*clauses, JoinClause(source.kind, source.on, source.using)]

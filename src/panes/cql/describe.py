@@ -19,11 +19,11 @@ from panes.cql.catalog import (
     StreamEntry,
     streams_of,
 )
+from panes.cql.expressions import SelectNames
 from panes.cql.sources import stream_of_data
 from panes.cql.timing import known_time, time_of
 from panes.cql.tree import Join, Reference, Select, SourceFile, SourceSocket, SourceStream, Span, Statement, SubqueryRef
 from panes.cql.windows.clause import WindowClause
-from panes.plan.expressions import text_of
 
 
 def describe(name: str, catalog: Catalog) -> tuple[tuple[str, str, str], ...] | None:
@@ -76,7 +76,8 @@ def _silence(entry: StreamEntry) -> str:
 def _query(query: ResolvedQuery) -> str:
     if isinstance(query, ResolvedMerge):
         return f"merge {', '.join(e.name for e in query.inputs)}"
-    lines = ["select", *(f"  {o.name} {o.type} = {text_of(o.tree)}" for o in query.outputs)]
+    text = SelectNames.of(query.source).text
+    lines = ["select", *(f"  {o.name} {o.type} = {text(o.tree)}" for o in query.outputs)]
     lines.append("from")
     lines.append(_indented(_source(query.source)))
     for word, found in (
@@ -84,21 +85,18 @@ def _query(query: ResolvedQuery) -> str:
         ("having", query.having),
     ):
         if found is not None:
-            lines.append(f"{word} {text_of(found)}")
+            lines.append(f"{word} {text(found)}")
     if query.keys:
-        lines.append(f"a window per {', '.join(text_of(k.tree) for k in query.keys)}")
+        lines.append(f"a window per {', '.join(text(k.tree) for k in query.keys)}")
     if query.parts:
-        lines.append(f"groups inside of each window by {', '.join(query.parts)}")
+        lines.append(f"groups inside of each window by {', '.join(map(text, query.parts))}")
     for order in query.order_by:
-        lines.append(f"order by {text_of(order.tree)}{' descending' if order.descending else ''}")
+        lines.append(f"order by {text(order.tree)}{' descending' if order.descending else ''}")
     if query.limit is not None:
         lines.append(f"limit {query.limit}")
     if query.distinct:
         lines.append("distinct")
-    if query.model is not None:
-        lines.append(f"evaluated {query.model} driven")
-    if query.early is not None:
-        lines.append(query.early.cql().lower())
+    lines += [clause.said() for clause in query.clauses]
     return "\n".join(lines)
 
 
@@ -106,7 +104,7 @@ def _source(source: ResolvedSource) -> str:
     if isinstance(source, ResolvedJoin):
         head = f"{source.kind} join"
         if source.on is not None:
-            head += f" on {text_of(source.on)}"
+            head += f" on {SelectNames.of(source).text(source.on)}"
         if source.using:
             head += f" using {', '.join(source.using)}"
         return f"{head}\n{_indented(_source(source.left))}\n{_indented(_source(source.right))}"

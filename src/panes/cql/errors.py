@@ -12,12 +12,13 @@ resolved query breaks:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 from sqlglot import exp
 
 from panes.cql.tree import Span
-from panes.errors import QueryError
+from panes.cql.types import type_of
+from panes.errors import ExpressionError, QueryError
+from panes.plan.hints import nearest
 from panes.plan.written import place_of
 
 #: How much of a long line is shown around the piece that is underlined.
@@ -45,6 +46,13 @@ class CqlError(QueryError):
         self.hints = tuple(hint for hint in hints if hint)
         super().__init__("\n".join(self._lines()))
 
+    @classmethod
+    def of(cls, error: QueryError, text: str | None, span: Span | None) -> CqlError:
+        """An error of the layers below, about a piece of the text."""
+        if isinstance(error, ExpressionError):
+            return cls(error.told(lambda kind: type_of(kind).name), text=text, span=span, hints=[error.hint])
+        return cls(str(error), text=text, span=span)
+
     def _lines(self) -> list[str]:
         below = [f"  {hint}" for hint in self.hints]
         if self.span is None:
@@ -53,6 +61,11 @@ class CqlError(QueryError):
         if self.text is None:
             return [first, *below]
         return [first, *underlined(self.text, self.span), *below]
+
+
+def problem(what: str, hint: str = "") -> ExpressionError:
+    """A name that can't be used, and what would be right. Where it stands in the text is for others to say."""
+    return ExpressionError(what, after=f"; {hint}" if hint else "", hint=hint)
 
 
 def span_at(text: str, start: int, end: int) -> Span:
@@ -99,15 +112,6 @@ def underlined(text: str, span: Span) -> list[str]:
     marks = min(length, max(1, len(piece) - (at - left)))
     shown = "".join(c if c.isprintable() else " " for c in piece)
     return [f"  {before}{shown}{after}".rstrip(), "  " + " " * (len(before) + at - left) + "^" * marks]
-
-
-def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known name that `word` was probably meant to be, if there is one; case does not count."""
-    by_lower = {name.lower(): name for name in known}
-    if len(word) > 64:
-        return None
-    near = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.65)
-    return by_lower[near[0]] if near else None
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -1,51 +1,51 @@
-"""Expressions of a select: checked against the allow-list, every column found, types known.
+"""Expressions of a select: checked, every column found, types known, and what is wrong shown where it stands.
 
-In: trees as parsed. Out: new trees whose columns have the streams' own names. Numbers with a point are
+In: trees as parsed. Out: new trees whose columns have the names inside of `SelectNames`. Numbers with a point are
 Doubles, as the language has no other fractions (SPEC Q-05); write CAST(1.5 AS DECIMAL(2, 1)) for exact ones.
+
+What names mean is for `panes.plan.names` to say. A select with windows has the columns of these as well
+(`window_start`, ...): by their bare name they are always meant, whatever columns are below. A column of an input that
+has such a name is written with the input's alias, and has another name inside.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NoReturn, Protocol
 
 import pyarrow as pa
 from sqlglot import exp
 
-from panes.aggregates.registry import names as aggregate_names
 from panes.cql.arithmetic import without_shifts
-from panes.cql.catalog import Problem
-from panes.cql.errors import did_you_mean
-from panes.cql.names import FoundColumn, SelectNames
+from panes.cql.catalog import (
+    ResolvedInput,
+    ResolvedSelect,
+    ResolvedSource,
+    StreamColumn,
+    column_named,
+    inputs_of,
+    joins_of,
+)
 from panes.cql.timing import time_type
-from panes.cql.types import CHAR, Type, spoken, type_of
-from panes.errors import PanesError, WrongType
-from panes.plan.aggregate_calls import is_aggregate
+from panes.cql.types import CHAR, Type, type_of
+from panes.errors import ExpressionError, QueryError
+from panes.plan.aggregate_calls import bare_call, is_aggregate_call
 from panes.plan.aggregation import aggregate_types
-from panes.plan.expressions import Expression, Scope, column_node, text_of
-from panes.plan.functions import ALLOWED_NODES, PLAIN_CALLS, SCALAR_FUNCTIONS, call_problem
-from panes.plan.hints import FOREIGN_FUNCTIONS
-from panes.plan.names import inside
+from panes.plan.expressions import Expression, Scope, check_nodes, column_node, no_column, refusal, text_of
+from panes.plan.hints import Hint, for_column, near
+from panes.plan.names import JoinSide, Names, is_aggregated
 from panes.plan.scalars import Scalars
+from panes.plan.steps import WINDOW_COLUMNS
 from panes.plan.trees import copied, rebuilt
 from panes.plan.written import as_written, in_place_of, is_placed, named
 
-
-class Fail(Protocol):
-    """Raises a CqlError that underlines a tree, a name or a span."""
-
-    def __call__(self, message: str, at: object, hint: str = "") -> NoReturn: ...
-
-
-_AROUND_AGGREGATES = (
-    *(exp.Star, exp.Distinct, exp.Filter, exp.Where, exp.IgnoreNulls, exp.Anonymous),
-    *(exp.WithinGroup, exp.Order, exp.Ordered),
-)
+_WHERE = ("is not known in WHERE, which comes before the windows", "a condition on results is HAVING")
+_AGGREGATE = ("is one for all rows of a window, so it can't be aggregated", "select it beside the aggregate")
 _PSEUDO_TYPES: Mapping[str, pa.DataType] = {
     "window": pa.string(),
-    "window_start": pa.null(),  # that of the time, see `time_type`
-    "window_end": pa.null(),
     "window_from": pa.int64(),
     "window_to": pa.int64(),
     "revision": pa.int32(),
@@ -54,18 +54,164 @@ _PSEUDO_TYPES: Mapping[str, pa.DataType] = {
 }
 
 
+@dataclass(frozen=True)
+class SelectNames(Names):
+    """The columns that the expressions of one select may use. `merged` are those of USING, under their own name."""
+
+    inputs: tuple[ResolvedInput, ...] = ()
+    #: whether there are windows whose columns are not known yet: in the WHERE of a single stream
+    before: bool = False
+    #: columns that windows can have and these have not, with the reason
+    absent: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, source: ResolvedSource, absent: Mapping[str, str] | None = None) -> SelectNames:
+        inputs = inputs_of(source)
+        windows: dict[str, pa.DataType] = {}
+        if any(one.windows for one in inputs):
+            bound = time_type(inputs[0])
+            windows = {name: _PSEUDO_TYPES.get(name, bound) for name in sorted(WINDOW_COLUMNS.difference(absent or ()))}
+        merged: dict[str, exp.Expr] = {name: column_node(name) for join in joins_of(source) for name in join.using}
+        return cls(tuple(map(_side, inputs)), pa.schema(windows.items()), merged, inputs, absent=absent or {})
+
+    @property
+    def of_rows(self) -> SelectNames:
+        """The same names where windows are still to come."""
+        return replace(self, windows=pa.schema([]), before=True) if self.windowed else self
+
+    @property
+    def joined(self) -> bool:
+        return len(self.inputs) > 1
+
+    @property
+    def windowed(self) -> bool:
+        return bool(self.windows.names)
+
+    def inner(self, side: int, name: str) -> str:
+        if self.joined or not (self.windowed and name.lower() in WINDOW_COLUMNS):
+            return super().inner(side, name)
+        return name_apart(name, self.sides[0].schema.names)
+
+    @cached_property
+    def scope(self) -> Scope:
+        return Scope(pa.schema([(name, kind.arrow) for name, kind in self.types.items()]))
+
+    @cached_property
+    def types(self) -> dict[str, Type]:
+        """The types of all columns by their names inside."""
+        found = {self.inner(s, c.name): c.type for s, one in enumerate(self.inputs) for c in one.columns}
+        for name in self.merged:
+            found[name] = next(c.type for i in self.inputs if (c := column_named(i.columns, name)) is not None)
+        return found | {f.name: type_of(f.type) for f in self.windows}
+
+    def _of_windows(self, name: str) -> str | None:
+        return name.lower() if name.lower() in self.windows.names else None
+
+    def is_inside(self, name: str) -> bool:
+        return False
+
+    def aggregates_rows(self, name: str) -> bool:
+        return True
+
+    @cached_property
+    def _own(self) -> dict[str, tuple[int, str]]:
+        return {self.inner(s, c.name): (s, c.name) for s, one in enumerate(self.inputs) for c in one.columns}
+
+    def own_name(self, tree: exp.Expr) -> str | None:
+        """The name of a column in its own stream, if a resolved tree is nothing but one."""
+        return self._own.get(tree.name, (0, tree.name))[1] if isinstance(tree, exp.Column) else None
+
+    def text(self, tree: exp.Expr) -> str:
+        """A resolved tree as text, with columns by their own names, and aliases where they are needed."""
+
+        def outside(node: exp.Expr) -> exp.Expr | None:
+            if not isinstance(node, exp.Column) or node.name not in self._own:
+                return None
+            side, name = self._own[node.name]
+            made = column_node(name)
+            if name != node.name:
+                made.set("table", exp.to_identifier(self.inputs[side].alias or "subquery"))
+            return made
+
+        return text_of(rebuilt(tree, outside))
+
+    def column(self, side: int, name: str) -> exp.Column:
+        """A resolved reference to a column of an input."""
+        node = column_node(self.inner(side, name))
+        in_place_of(node, node, named(name))
+        return node
+
+    def of_side(self, star: exp.Column) -> list[tuple[int, StreamColumn]]:
+        """What `alias.*` stands for."""
+        side = self.side(star.table, star)
+        if side is None:
+            raise self.unknown([star.table, "*"], star, "")
+        return [(side, c) for c in self.inputs[side].columns]
+
+    def all(self) -> list[tuple[int, StreamColumn]]:
+        """What `*` stands for: the columns of all inputs in order, those of USING once."""
+        used = {name.lower() for name in self.merged}
+        return [(s, c) for s, i in enumerate(self.inputs) for c in i.columns if not (s and c.name.lower() in used)]
+
+    def shown(self, side: int, column: StreamColumn) -> exp.Expr:
+        """A column of an input as `*` shows it: of USING what either side has."""
+        if column.name.lower() not in (name.lower() for name in self.merged):
+            return self.column(side, column.name)
+        if column.name.lower() not in WINDOW_COLUMNS:
+            return column_node(column.name)
+        sides = [(s, c) for s, i in enumerate(self.inputs) if (c := column_named(i.columns, column.name)) is not None]
+        first, *others = [column_node(self.inner(s, c.name)) for s, c in sides]
+        return exp.Coalesce(this=first, expressions=others)
+
+    def unknown(self, parts: Sequence[str], column: exp.Column, text: str) -> ExpressionError:
+        name = parts[0].lower()
+        if len(parts) > 1:
+            what = f"there is no stream or alias {parts[0]!r} in this FROM"
+            return refusal(what, column, text, near(parts[0], self.aliases))
+        if name in self.absent and not self.before:
+            return refusal(f"the windows of this query have no {name}", column, text, Hint(self.absent[name]))
+        if name in WINDOW_COLUMNS and (self.before or is_aggregated(column)):
+            why, instead = _WHERE if self.before else _AGGREGATE
+            return refusal(f"{name} {why}", column, text, Hint(instead))
+        known = dict.fromkeys(c.name for one in self.inputs for c in one.columns)
+        exposed = any(_hides(one, name) for one in self.inputs)
+        below = Hint(f"a subquery shows only what it selects: add {parts[0]} to its SELECT")
+        return no_column(parts[0], column, text, below if exposed else for_column(parts[0], known))
+
+
+def name_apart(name: str, taken: Sequence[str]) -> str:
+    """The name inside of a column of the rows that is called as one of windows is."""
+    made = f"row_{name}"
+    while made in taken:
+        made += "_"
+    return made
+
+
+def _side(one: ResolvedInput) -> JoinSide:
+    schema = pa.schema([(c.name, c.type.arrow) for c in one.columns])
+    return JoinSide(one.alias or None, schema, tuple(schema.names), getattr(one.origin, "name", None))
+
+
+def _hides(one: ResolvedInput, name: str) -> bool:
+    """Whether a subquery reads a column and does not show it."""
+    if not isinstance(one.origin, ResolvedSelect):
+        return False
+    return any(column_named(i.columns, name) is not None for i in inputs_of(one.origin.source))
+
+
+class Fail(Protocol):
+    """Raises a CqlError that underlines a tree, a name or a span; what is wrong is text, or an error found below."""
+
+    def __call__(self, message: str | QueryError, at: object, hint: str = "") -> NoReturn: ...
+
+
 def aggregates_in(tree: exp.Expr) -> list[exp.Expr]:
     """The outermost aggregate calls, each with its FILTER."""
+    if is_aggregate_call(tree):
+        return [tree]
     found: list[exp.Expr] = []
-
-    def visit(node: exp.Expr) -> None:
-        if _is_call(node):
-            found.append(node)
-            return
-        for child in node.iter_expressions():
-            visit(child)
-
-    visit(tree)
+    for child in tree.iter_expressions():
+        found += aggregates_in(child)
     return found
 
 
@@ -86,7 +232,7 @@ class ExpressionResolver:
         """An expression of one row; aggregates are refused."""
         for call in aggregates_in(tree):
             self._fail(
-                f"{_bare(call).name} is an aggregate and can't be used in {where}",
+                f"{bare_call(call).name} is an aggregate and can't be used in {where}",
                 call,
                 f"{where} sees one row at a time",
             )
@@ -95,197 +241,82 @@ class ExpressionResolver:
     def resolve(self, tree: exp.Expr) -> exp.Expr:
         """An expression in which aggregates may stand."""
         tree = without_shifts(tree)
-        self._check(tree)
-        return rebuilt(tree, self._replaced)
+        with self.shown(tree):
+            check_nodes(tree, "", aggregates=True)
+            return self.names.inside(rebuilt(tree, _value), "")
+
+    @contextmanager
+    def shown(self, at: object) -> Iterator[None]:
+        """Show what is wrong with an expression where it stands; if that is not known, at a place given."""
+        try:
+            yield
+        except QueryError as error:
+            piece = getattr(error, "piece", None)
+            self._fail(error, piece if is_placed(piece) else at)
 
     def type(self, tree: exp.Expr, at: object) -> Type:
         """The type of a resolved tree."""
         if isinstance(tree, exp.Column):
-            found = self.names.find_resolved(tree)
-            if found is not None:
-                return found.type
+            return self.names.types[tree.name]
         if tree.meta_get("char"):
             return CHAR
-        try:
-            return type_of(self._arrow_type(self._flat(tree)))
-        except WrongType as error:
-            self._fail(spoken(error), error.piece if is_placed(error.piece) else at)
-        except PanesError as error:
-            self._fail(str(error), at)
+        with self.shown(at):
+            return type_of(self._arrow_type(tree))
 
     def prepare(self, trees: Iterable[exp.Expr]) -> None:
         """Find what `type` needs to know of several resolved trees, at once; it is `type` that says what is wrong."""
         rows: list[Expression] = []
         calls: dict[str, exp.Expr] = {}
-        for tree in map(self._flat, trees):
+        for tree in trees:
             found = aggregates_in(tree)
             calls |= {text_of(call): call for call in found}
             rows += [] if found else [Expression.of(tree)]
         try:
-            types = aggregate_types(list(calls.values()), self.scope, also=rows)
-        except PanesError:
+            types = aggregate_types(list(calls.values()), self.names.scope, also=rows)
+        except QueryError:
             return
         self._aggregates |= dict(zip(calls, types, strict=True))
 
     def _arrow_type(self, tree: exp.Expr) -> pa.DataType:
-        calls = aggregates_in(tree)
+        calls, scope = aggregates_in(tree), self.names.scope
         if not calls:
-            return _type_in(self.scope, tree)
+            return _type_in(scope, tree)
         types = [self._aggregate_type(call) for call in calls]
         if calls == [tree]:
             return types[0]
-        longest = max(map(len, self.scope.schema.names), default=0)
+        longest = max(map(len, scope.names), default=0)
         given = {f"{'a' * (longest + 1)}{i}": kind for i, kind in enumerate(types)}
         names = iter(given)
 
         def stand_in(node: exp.Expr) -> exp.Expr | None:
-            return in_place_of(column_node(next(names)), node, as_written(node)) if _is_call(node) else None
+            return in_place_of(column_node(next(names)), node, as_written(node)) if is_aggregate_call(node) else None
 
         outer = rebuilt(tree, stand_in)
-        for column in outer.find_all(exp.Column):
-            if column.name not in given:
-                given[column.name] = self.scope.schema.field(column.name).type
-        return _type_in(Scope(pa.schema(list(given.items()))), outer)
+        return _type_in(Scope(pa.schema([*scope.schema, *given.items()])), outer)
 
     def _aggregate_type(self, call: exp.Expr) -> pa.DataType:
         text = text_of(call)
         if text not in self._aggregates:
-            (self._aggregates[text],) = aggregate_types([call], self.scope)
+            (self._aggregates[text],) = aggregate_types([call], self.names.scope)
         return self._aggregates[text]
 
-    def _flat(self, tree: exp.Expr) -> exp.Expr:
-        """The tree with columns named as in `scope`."""
-        return rebuilt(tree, _flat) if self.names.joined or self.names.windowed else tree
 
-    @cached_property
-    def scope(self) -> Scope:
-        """All columns that expressions may use; those of a join with the alias before them."""
-        fields: dict[str, pa.DataType] = {}
-        for one in self.names.inputs:
-            for column in one.columns:
-                node = self.names.node(FoundColumn(column.name, column, one))
-                alone = column.name if not self.names.joined else inside(one.alias, column.name)
-                fields[_flat_name(node) if node.table else alone] = column.type.arrow
-        for name in self.names.using:
-            joined = self.names.find_column(name).column
-            assert joined is not None  # USING names columns of streams
-            fields[name] = joined.type.arrow
-        if self.names.windowed:
-            bound = time_type(self.names.inputs[0])
-            for name, kind in _PSEUDO_TYPES.items():
-                fields[name] = bound if name in ("window_start", "window_end") else kind
-        return Scope(pa.schema(list(fields.items())))
-
-    def _replaced(self, node: exp.Expr) -> exp.Expr | None:
-        if isinstance(node, exp.Column):
-            return self._column(node, self.names)
-        if _is_call(node) and self.names.windowed:
-            # what is aggregated are rows, which have no columns of windows
-            return rebuilt(node, self._replaced_in_call)
-        return self._replaced_value(node)
-
-    def _replaced_in_call(self, node: exp.Expr) -> exp.Expr | None:
-        if isinstance(node, exp.Column):
-            return self._column(node, self.names.in_aggregates)
-        return self._replaced_value(node)
-
-    def _replaced_value(self, node: exp.Expr) -> exp.Expr | None:
-        if isinstance(node, exp.Literal):
-            return _double(node)
-        if isinstance(node, exp.Cast):
-            kind = node.args["to"]
-            if kind.this == exp.DType.CHAR:
-                return _first_character(node, rebuilt(node.this, self._replaced))
-            if isinstance(node.this, exp.Literal) and kind.is_type(exp.DataType.Type.DECIMAL):
-                return copied(node)
-        return None
-
-    def _column(self, node: exp.Column, names: SelectNames) -> exp.Expr:
-        parts = [part.name for part in node.parts]
-        try:
-            if len(parts) == 1:
-                return in_place_of(self.names.node(names.find(parts[0])), node, named(*parts))
-            if self._is_struct(parts[0]):
-                tree: exp.Expr = self.names.node(names.find(parts[0]))
-                rest = parts[1:]
-            else:
-                tree = self.names.node(names.find(parts[1], parts[0]))
-                rest = parts[2:]
-        except Problem as problem:
-            self._fail(problem.short, node, problem.hint)
-        tree = in_place_of(tree, node, named(*parts[: len(parts) - len(rest)]))
-        for part in rest:
-            tree = exp.Dot(this=tree, expression=exp.to_identifier(part, quoted=True))
-        return tree
-
-    def _is_struct(self, name: str) -> bool:
-        """Whether the first part of `a.b` is a column with fields, and no stream."""
-        wanted = name.lower()
-        if wanted in {i.alias.lower() for i in self.names.inputs} | {s.lower() for s in self.names.streams}:
-            return False
-        columns = [c for i in self.names.inputs for c in i.columns if c.name.lower() == wanted]
-        return bool(columns) and pa.types.is_struct(columns[0].type.arrow)
-
-    def _check(self, tree: exp.Expr) -> None:
-        """Refuse every function and syntax that is not on the list, by name."""
-        for node in tree.walk():
-            if isinstance(node, exp.Anonymous):
-                self._check_call(node)
-            elif isinstance(node, exp.Star):
-                if not (isinstance(node.parent, exp.Anonymous) and node.parent.name.lower() == "count"):
-                    self._fail("* stands for all columns of a SELECT, or in count(*)", node)
-            elif type(node) not in ALLOWED_NODES and not isinstance(node, _AROUND_AGGREGATES):
-                self._fail(f"{type(node).__name__} syntax can't be used here", node)
-            elif isinstance(node, exp.Binary) and not (node.args.get("this") and node.args.get("expression")):
-                self._fail("this operator needs a value on both sides", node)
-            elif isinstance(node, exp.In) and not node.expressions:
-                self._fail("IN takes a list of values; a subquery can't be used here", node)
-            elif (problem := call_problem(node)) is not None:
-                self._fail(problem, node)
-
-    def _check_call(self, node: exp.Anonymous) -> None:
-        name = node.name.lower()
-        if is_aggregate(name):
-            inner = next((n for n in node.find_all(exp.Anonymous) if n is not node and is_aggregate(n.name)), None)
-            if inner is not None:
-                self._fail(f"{inner.name} is inside {name}: aggregates can't be nested; use a subquery", inner)
-        elif name not in PLAIN_CALLS and not _is_list_of_options(node):
-            known = {*aggregate_names(), *SCALAR_FUNCTIONS}
-            hint = FOREIGN_FUNCTIONS[name].cql if name in FOREIGN_FUNCTIONS else did_you_mean(name, known)
-            self._fail(f"there is no function {node.name!r}", node, hint)
-
-
-def _is_list_of_options(node: exp.Anonymous) -> bool:
-    """Whether a call is the list in percentile(v, array(0.1, 0.9)): numbers that an aggregate is told."""
-    caller = node.parent
-    of_aggregate = isinstance(caller, exp.Anonymous) and is_aggregate(caller.name)
-    return of_aggregate and node.name.lower() == "array" and all(isinstance(e, exp.Literal) for e in node.expressions)
+def _value(node: exp.Expr) -> exp.Expr | None:
+    """Numbers with a point as Doubles, and casts to Char as the first character."""
+    if isinstance(node, exp.Literal):
+        return _double(node)
+    if isinstance(node, exp.Cast):
+        kind = node.args["to"]
+        if kind.this == exp.DType.CHAR:
+            return _first_character(node, rebuilt(node.this, _value))
+        if isinstance(node.this, exp.Literal) and kind.is_type(exp.DataType.Type.DECIMAL):
+            return copied(node)
+    return None
 
 
 def _type_in(scope: Scope, tree: exp.Expr) -> pa.DataType:
     expression = Expression.of(tree)
     return Scalars(scope, {expression.text: expression}).types[expression.text]
-
-
-def _flat(node: exp.Expr) -> exp.Expr | None:
-    return in_place_of(column_node(_flat_name(node)), node) if isinstance(node, exp.Column) else None
-
-
-def _flat_name(column: exp.Column) -> str:
-    *before, name = (part.name for part in column.parts)
-    return inside(before[0], name) if before else name
-
-
-def _is_call(node: exp.Expr) -> bool:
-    inner = _bare(node)
-    return isinstance(inner, exp.Anonymous) and is_aggregate(inner.name)
-
-
-def _bare(call: exp.Expr) -> exp.Expr:
-    """A call without FILTER, WITHIN GROUP and IGNORE NULLS around it."""
-    while isinstance(call, exp.Filter | exp.IgnoreNulls | exp.WithinGroup):
-        call = call.this
-    return call
 
 
 def _double(node: exp.Literal) -> exp.Expr:

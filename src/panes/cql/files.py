@@ -24,8 +24,7 @@ from panes.connectors.files import FileSource, find_files, header_names
 from panes.connectors.frames import FrameSource
 from panes.connectors.lines import CsvLines, JsonLines, LineFormat, Piece, pieces
 from panes.connectors.source import Source
-from panes.cql.catalog import Problem
-from panes.cql.errors import did_you_mean
+from panes.cql.errors import did_you_mean, problem
 from panes.errors import DataError, QueryError
 from panes.plan.graph import FitNode, Node, ReadNode
 from panes.runtime.rejects import Rejects
@@ -231,6 +230,6 @@ def columns_found(schema: pa.Schema, names: Sequence[str], data: str) -> dict[st
     for column in schema.names:
         there = column if column in names else by_lower.get(column.lower())
         if there is None:
-            raise Problem(f"the data {data!r} has no column {column!r}", did_you_mean(column, names))
+            raise problem(f"the data {data!r} has no column {column!r}", did_you_mean(column, names))
         found[column] = there
     return found

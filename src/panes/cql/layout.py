@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from panes.cql.clauses import STREAM_CLAUSES
 from panes.cql.errors import CqlError
 from panes.cql.grammar.queries import CLAUSES
 from panes.cql.grammar.windows import OPTIONS
 from panes.cql.layout_atoms import Atom, Comment, atoms_of, gap
 from panes.cql.parse import Located, Read, Reading, joined
-from panes.cql.stream_clauses import STREAM_CLAUSES
 from panes.cql.windows import KINDS
 
 INDENT = 4

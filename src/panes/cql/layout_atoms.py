@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from sqlglot.tokens import Token, TokenType
 
+from panes.cql.clauses import STREAM_CLAUSES
 from panes.cql.dialect import RESERVED
 from panes.cql.grammar.queries import CLAUSES
 from panes.cql.grammar.statements import PHASES
 from panes.cql.grammar.windows import OPTIONS
 from panes.cql.lexing import StatementTokens
-from panes.cql.stream_clauses import STREAM_CLAUSES
 from panes.cql.windows import KINDS
 
 #: Words that are written in capitals where they are not names.

@@ -13,7 +13,6 @@ from typing import NoReturn
 from panes.cql import tree
 from panes.cql.catalog import (
     Catalog,
-    Problem,
     Resolved,
     ResolvedInput,
     ResolvedMerge,
@@ -28,11 +27,12 @@ from panes.cql.catalog import (
     column_named,
     streams_of,
 )
+from panes.cql.clauses import StreamClause, Watermark
 from panes.cql.errors import CqlError, did_you_mean
 from panes.cql.resolve_select import SelectResolver
-from panes.cql.stream_clauses import StreamClause, Watermark
 from panes.cql.tree import ColumnDefinition, Name, Statement
 from panes.cql.types import NAMED, conversion, converts, type_named
+from panes.errors import ExpressionError
 from panes.plan.expressions import column_node, text_of
 
 
@@ -128,8 +128,8 @@ class _Resolver(SelectResolver):
     def _schema(self, name: Name) -> SchemaEntry:
         try:
             return self.catalog.schemas.get(name.text)
-        except Problem as problem:
-            self.fail(problem.short, name, problem.hint)
+        except ExpressionError as error:
+            raise CqlError.of(error, self.text or None, name.span) from error
 
     def _columns(self, definition: Name | Sequence[ColumnDefinition]) -> StreamColumns:
         if isinstance(definition, Name):

@@ -7,7 +7,6 @@ A window makes a relation of a part of a stream; without one, only what works ro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pyarrow as pa
 from sqlglot import exp
@@ -15,24 +14,22 @@ from sqlglot import exp
 from panes.cql import tree
 from panes.cql.catalog import (
     Catalog,
-    Problem,
     ResolvedInput,
     ResolvedJoin,
     ResolvedOrder,
     ResolvedOutput,
     ResolvedSelect,
     ResolvedSource,
-    StreamColumn,
     StreamEntry,
     column_named,
+    inputs_of,
 )
 from panes.cql.dialect import expression_text
 from panes.cql.errors import did_you_mean
-from panes.cql.expressions import ExpressionResolver, aggregates_in, has_aggregates
-from panes.cql.names import FoundColumn, SelectNames, is_of_windows
+from panes.cql.expressions import ExpressionResolver, SelectNames, aggregates_in, has_aggregates
 from panes.cql.resolve_windows import WindowResolver
 from panes.cql.sources import stream_of_data
-from panes.cql.timing import absent_columns
+from panes.cql.timing import absent_columns, is_of_windows
 from panes.cql.tree import Name, Select, SelectItem
 from panes.plan.expressions import text_of
 from panes.plan.trees import copied, rebuilt
@@ -42,7 +39,6 @@ from panes.plan.written import in_place_of, named
 Shown = list[tuple[str, exp.Expr]]
 
 _ADD_WINDOW = "add [SIZE ...] after the stream's name"
-_AGGREGATE_EARLY = "select aggregates, without DISTINCT, LIMIT or JOIN, or leave EMIT out"
 
 
 class SelectResolver(WindowResolver):
@@ -65,8 +61,8 @@ class SelectResolver(WindowResolver):
 
     def select(self, node: Select) -> ResolvedSelect:
         source = self._reference(node.source)
-        names = SelectNames.of(source)
-        names = replace(names, absent=absent_columns(names.inputs, self.catalog, early=node.early is not None))
+        inputs = inputs_of(source)
+        names = SelectNames.of(source, absent_columns(inputs, self.catalog, node.clauses))
         expressions = ExpressionResolver(names, self.fail)
         rows = expressions if names.joined or not names.windowed else ExpressionResolver(names.of_rows, self.fail)
         where = None if node.where is None else rows.row(node.where, "WHERE")
@@ -84,10 +80,11 @@ class SelectResolver(WindowResolver):
         order = tuple(self._order(item, node, expressions) for item in node.order_by)
         trees = [*(o.tree for o in outputs), *([having] if having is not None else []), *(o.tree for o in order)]
         aggregated = any(has_aggregates(t) for t in trees)
-        parts = tuple(dict.fromkeys(p.text for i in names.inputs for w in i.windows for p in w.partitioned))
+        parts = dict.fromkeys((s, p.text) for s, one in enumerate(inputs) for w in one.windows for p in w.partitioned)
+        groups = tuple(names.column(*part) for part in parts)
         made = ResolvedSelect(
-            outputs, source, where, keys, parts, having, order, node.limit, node.distinct, node.model, aggregated,
-            node.early,
+            outputs, source, where, keys, groups, having, order, node.limit, node.distinct, aggregated,
+            node.clauses,
         )  # fmt: skip
         if names.windowed or names.joined:
             self._check_windowed(node, made, names)
@@ -115,12 +112,12 @@ class SelectResolver(WindowResolver):
     def _join(self, node: tree.Join) -> ResolvedJoin:
         left, right = self._reference(node.left), self._reference(node.right)
         assert isinstance(right, ResolvedInput)
-        names = SelectNames.of(ResolvedJoin(left, right, node.kind))
-        self._check_sides(names, node)
+        inputs = (*inputs_of(left), right)
+        self._check_sides(inputs, node)
         using = []
         for name in node.using:
             found = []
-            for one in names.inputs:
+            for one in inputs:
                 column = column_named(one.columns, name.text)
                 if column is None:
                     hint = did_you_mean(name.text, [c.name for c in one.columns])
@@ -130,24 +127,23 @@ class SelectResolver(WindowResolver):
         joined = ResolvedJoin(left, right, node.kind, None, tuple(using))
         if node.on is None:
             return joined
-        names = SelectNames.of(joined)
-        names = replace(names, absent=absent_columns(names.inputs, self.catalog, early=False))
+        names = SelectNames.of(joined, absent_columns(inputs, self.catalog))
         expressions = ExpressionResolver(names, self.fail)
         on = expressions.row(node.on, "the ON of a join")
         self._check_condition(expressions, on, node.on, "ON")
         return ResolvedJoin(left, right, node.kind, on, joined.using)
 
-    def _check_sides(self, names: SelectNames, node: tree.Join) -> None:
+    def _check_sides(self, inputs: Sequence[ResolvedInput], node: tree.Join) -> None:
         """Every side has an own alias and the same time-based window (SPEC Q-18)."""
         seen: set[str] = set()
-        for one in names.inputs:
+        for one in inputs:
             if not one.alias:
                 self.fail("each side of a join needs a name", node.span, "write (SELECT ...) [SIZE ...] AS name")
             if one.alias.lower() in seen:
                 self.fail(f"{one.alias} is on both sides of the join", node.span, "give each side an alias: AS name")
             seen.add(one.alias.lower())
-        first = names.inputs[0]
-        for one in names.inputs:
+        first = inputs[0]
+        for one in inputs:
             if not one.windows:
                 self.fail(f"{one.alias} has no window, and a join needs one on each side", node.span, _ADD_WINDOW)
             if len(one.windows) > 1:
@@ -167,11 +163,11 @@ class SelectResolver(WindowResolver):
         keys: dict[str, ResolvedOutput] = {}
         for written in node.group_by:
             resolved = expressions.row(self._with_aliases(written, node.entries, expressions.names), "GROUP BY")
-            if isinstance(resolved, exp.Column) and expressions.names.find_resolved(resolved) is None:
+            if expressions.names.windowed and is_of_windows(resolved):
                 continue  # a column of the window: every result is of one anyway
             if isinstance(resolved, exp.Literal):
                 self.fail("GROUP BY takes columns or expressions, not a constant", written)
-            name = resolved.name if isinstance(resolved, exp.Column) else text_of(resolved)
+            name = expressions.names.own_name(resolved) or text_of(resolved)
             kind = expressions.type(resolved, written)
             if pa.types.is_nested(kind.arrow):
                 self.fail(f"GROUP BY takes single values; this is {kind}", written)
@@ -205,21 +201,14 @@ class SelectResolver(WindowResolver):
         """Names of columns and resolved trees; a star stands for several."""
         names, written = expressions.names, entry.expression
         if isinstance(written, exp.Star):
-            return [_plain(names, i, c) for i, c in names.all()]
+            return [(c.name, names.shown(side, c)) for side, c in names.all()]
         if isinstance(written, exp.Column) and isinstance(written.this, exp.Star):
-            try:
-                one = names.of_input(written.table)
-            except Problem as problem:
-                self.fail(problem.short, written, problem.hint)
-            return [_plain(names, one, c) for c in one.columns]
+            with expressions.shown(written):
+                return [(c.name, names.shown(side, c)) for side, c in names.of_side(written)]
         resolved = expressions.resolve(written)
         if entry.alias is not None:
-            name = entry.alias.text
-        elif isinstance(resolved, exp.Column):
-            name = resolved.name
-        else:
-            name = generated_name(written)
-        return [(name, resolved)]
+            return [(entry.alias.text, resolved)]
+        return [(names.own_name(resolved) or generated_name(written), resolved)]
 
     def _with_aliases(
         self, written: exp.Expr, entries: tuple[SelectItem, ...], names: SelectNames, *, aliases_first: bool = False
@@ -262,26 +251,27 @@ class SelectResolver(WindowResolver):
         for what, there in (("DISTINCT", node.distinct), ("LIMIT", node.limit is not None)):
             if there:
                 self.fail(f"{what} on a stream without a window would wait for ever", node.span, _ADD_WINDOW)
-        if node.model is not None:
-            self.fail("EVALUATE says when windows are evaluated, and there is none", node.span, _ADD_WINDOW)
-        if node.early is not None:
-            self.fail("EMIT says when open windows are given, and there is none", node.span, _ADD_WINDOW)
+        for clause in node.clauses:
+            self.fail(f"{clause.word} says {clause.about}, and there is none", node.span, _ADD_WINDOW)
 
     def _check_windowed(self, node: Select, made: ResolvedSelect, names: SelectNames) -> None:
         if made.having is not None and not made.aggregated:
             self.fail("HAVING is a condition on aggregates, and there are none", node.having, "use WHERE")
-        if node.early is not None and (names.joined or not made.aggregated or node.distinct or node.limit is not None):
-            self.fail("EMIT EARLY is for aggregates of windows, not for their rows", node.span, _AGGREGATE_EARLY)
+        for clause in node.clauses:
+            refused = clause.refused(made)
+            if refused is not None:
+                self.fail(refused[0], node.span, refused[1])
         if not made.aggregated:
             return
-        allowed = {text_of(k.tree) for k in made.keys} | {_part_text(names, p) for p in made.parts}
+        allowed = {text_of(tree) for tree in (*(k.tree for k in made.keys), *made.parts)}
         checks = [(o.tree, e) for o, e in zip(made.outputs, self._written(node, made), strict=True)]
         checks += [(o.tree, i.expression) for o, i in zip(made.order_by, node.order_by, strict=True)]
         if made.having is not None and node.having is not None:
             checks.append((made.having, node.having))
         for resolved, written in checks:
-            bare = _bare_column(resolved, allowed)
-            if bare is not None:
+            column = _bare_column(resolved, allowed)
+            if column is not None:
+                bare = names.own_name(column) or column.name
                 at = next((c for c in written.find_all(exp.Column) if c.name.lower() == bare.lower()), written)
                 self.fail(
                     f"{bare!r} is neither aggregated nor grouped by",
@@ -314,17 +304,9 @@ def generated_name(written: exp.Expr) -> str:
     return expression_text(bare)
 
 
-def _plain(names: SelectNames, one: ResolvedInput, column: StreamColumn) -> tuple[str, exp.Expr]:
-    return column.name, names.shown(FoundColumn(column.name, column, one))
-
-
-def _part_text(names: SelectNames, part: str) -> str:
-    return text_of(names.node(names.find_column(part)))
-
-
-def _bare_column(resolved: exp.Expr, allowed: set[str]) -> str | None:
+def _bare_column(resolved: exp.Expr, allowed: set[str]) -> exp.Column | None:
     """A column outside of aggregates that is not one of the groups."""
-    found: list[str] = []
+    found: list[exp.Column] = []
     calls = {id(c) for c in aggregates_in(resolved)}
 
     def visit(node: exp.Expr) -> None:
@@ -332,7 +314,7 @@ def _bare_column(resolved: exp.Expr, allowed: set[str]) -> str | None:
             return
         if isinstance(node, exp.Column):
             if not is_of_windows(node):
-                found.append(node.name)
+                found.append(node)
             return
         for child in node.iter_expressions():
             visit(child)

@@ -10,12 +10,13 @@ from sqlglot import exp
 
 from panes.cql.catalog import Catalog, ResolvedInput, StreamColumn, column_named
 from panes.cql.errors import CqlError, did_you_mean, span_of
-from panes.cql.expressions import ExpressionResolver
+from panes.cql.expressions import ExpressionResolver, SelectNames
 from panes.cql.lengths import in_units_of
-from panes.cql.names import SelectNames
 from panes.cql.timing import can_be_time
 from panes.cql.tree import Extent, Name, Span
 from panes.cql.windows.clause import ClausePart, WindowClause
+from panes.errors import QueryError
+from panes.plan.types import is_numeric
 
 _ONE_LABEL_EACH = "several windows on a stream need a label each: AS name"
 
@@ -27,11 +28,13 @@ class WindowResolver:
         self.catalog = catalog
         self.text = text
 
-    def fail(self, message: str, at: object, hint: str = "") -> NoReturn:
+    def fail(self, message: str | QueryError, at: object, hint: str = "") -> NoReturn:
         """Raise a CqlError that underlines what it is about."""
         span = at if isinstance(at, Span) else getattr(at, "span", None)
         if isinstance(at, exp.Expr):
             span = span_of(at, self.text)
+        if isinstance(message, QueryError):
+            raise CqlError.of(message, self.text or None, span) from message
         raise CqlError(message, text=self.text or None, span=span, hints=[hint])
 
     def windowed(self, source: ResolvedInput, clauses: tuple[WindowClause, ...]) -> ResolvedInput:
@@ -60,7 +63,7 @@ class WindowResolver:
         refused = clause.refused()
         if refused is not None:
             self.fail(refused[0], clause.span, refused[1])
-        expressions = ExpressionResolver(SelectNames.of(replace(source, windows=())), self.fail)
+        expressions = ExpressionResolver(SelectNames.of(source), self.fail)
         on = next((length.on for length in clause.extents()), None)
 
         def change(part: ClausePart, value: Any) -> Any:
@@ -84,7 +87,7 @@ class WindowResolver:
                 self.fail(f"{part.called} of a window must be a condition, true or false; this is {kind}", tree)
             return made
         times = part.role == "number or time"
-        if not (_is_number(kind.arrow) or (times and pa.types.is_temporal(kind.arrow))):
+        if not (is_numeric(kind.arrow) or (times and pa.types.is_temporal(kind.arrow))):
             self.fail(f"{part.called} of a window takes a number{' or a time' if times else ''}; this is {kind}", tree)
         return made
 
@@ -112,12 +115,8 @@ class WindowResolver:
             return given
         column = self._column(given.on, source, f"{what} ... ON")
         kind = column.type.arrow
-        if not (pa.types.is_timestamp(kind) or _is_number(kind)):
+        if not (pa.types.is_timestamp(kind) or is_numeric(kind)):
             self.fail(f"{what} ... ON {column.name}: windows run on times and numbers, not on {column.type}", given.on)
         if given.length.unit is not None and not can_be_time(column):
             self.fail(f"{what} ... ON {column.name}: a length of time needs a Datetime or whole numbers", given.on)
         return Extent(in_units_of(given.length, kind), Name(column.name, given.on.span))
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))

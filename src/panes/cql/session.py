@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from panes.cql import tree
 from panes.cql.catalog import (
     Catalog,
-    Problem,
     QueryEntry,
     Resolved,
     ResolvedMerge,
@@ -30,14 +29,13 @@ from panes.cql.catalog import (
 )
 from panes.cql.compile import Built, compile_query
 from panes.cql.describe import describe, resolved_text, source_text
-from panes.cql.errors import CqlError, did_you_mean
+from panes.cql.errors import CqlError, did_you_mean, problem
 from panes.cql.parse import Located, only_one, parse
 from panes.cql.resolve import resolve
 from panes.cql.rewrite import rewrite
 from panes.cql.sources import Runner, Settings, UserData
 from panes.cql.tree import PHASES, Phase, Statement
-from panes.cql.types import spoken
-from panes.errors import PanesError, QueryError
+from panes.errors import ExpressionError, QueryError
 
 
 @dataclass(frozen=True)
@@ -165,8 +163,8 @@ class Session:
             if error.span is not None:
                 raise
             raise CqlError(error.short, text=text, span=whole, hints=error.hints) from error
-        except Problem as problem:
-            raise CqlError(problem.short, text=text, span=whole, hints=[problem.hint]) from problem
+        except ExpressionError as error:
+            raise CqlError.of(error, text, whole) from error
         except RecursionError:
             raise CqlError("this statement is nested too deeply", text=text, span=whole) from None
 
@@ -177,12 +175,8 @@ class Session:
             raise CqlError("this statement is nested too deeply", text=located.text, span=located.span) from None
         except CqlError:
             raise
-        except Problem as problem:
-            raise CqlError(problem.short, text=located.text, span=located.span, hints=[problem.hint]) from problem
-        except PanesError as error:
-            if not isinstance(error, QueryError):
-                raise
-            raise CqlError(spoken(error), text=located.text, span=located.span) from error
+        except QueryError as error:
+            raise CqlError.of(error, located.text, located.span) from error
 
     def _remember(self, resolved: Resolved) -> str:
         if isinstance(resolved, SchemaEntry):
@@ -244,8 +238,8 @@ class Session:
             if node.what == "stream":
                 self._check_unused(entry)
             register.remove(node.name.text)
-        except Problem as problem:
-            raise CqlError(problem.short, text=text or None, span=node.name.span, hints=[problem.hint]) from problem
+        except ExpressionError as error:
+            raise CqlError.of(error, text or None, node.name.span) from error
         if node.what == "stream":
             own = self.catalog.schemas.find(entry.name)
             if own is not None and own is entry.schema:
@@ -255,7 +249,7 @@ class Session:
     def _check_unused(self, entry: StreamEntry) -> None:
         for other in self.catalog.streams:
             if other.query is not None and any(s.name == entry.name for s in streams_of(other.query)):
-                raise Problem(f"{other.name} reads {entry.name}", f"DROP STREAM {other.name} first")
+                raise problem(f"{other.name} reads {entry.name}", f"DROP STREAM {other.name} first")
 
     def _phase(self, node: Statement, located: Located, phase: Phase) -> str:
         if phase not in PHASES:

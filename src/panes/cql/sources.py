@@ -18,8 +18,8 @@ from panes.api.stream import Query, Stream
 from panes.connectors.lines import CsvLines
 from panes.connectors.sockets import SocketSource
 from panes.connectors.sources import open_data
-from panes.cql.catalog import Catalog, Problem, SchemaEntry, StreamColumn, StreamColumns, StreamEntry
-from panes.cql.errors import did_you_mean
+from panes.cql.catalog import Catalog, SchemaEntry, StreamColumn, StreamColumns, StreamEntry
+from panes.cql.errors import did_you_mean, problem
 from panes.cql.files import checked_delimiter, fitted, open_files, spark_files
 from panes.cql.tree import RawSource, SourceFile, SourceSocket, SourceStream
 from panes.cql.types import type_of
@@ -76,7 +76,7 @@ def _open(entry: StreamEntry, raw: RawSource, schema: pa.Schema, catalog: Catalo
     given = find_data(catalog, raw.name)
     if given is None:
         hint = did_you_mean(raw.name, catalog.data) or f"give it to the session: streams={{{raw.name!r}: ...}}"
-        raise Problem(f"no data was given under the name {raw.name!r}, which {entry.name} reads", hint)
+        raise problem(f"no data was given under the name {raw.name!r}, which {entry.name} reads", hint)
     return given.rows(entry.columns)
 
 
@@ -166,7 +166,7 @@ def _rows(name: str, data: Any, columns: StreamColumns | None) -> Any:
     if hasattr(first, "__dict__") and not hasattr(first, "__arrow_c_stream__") and not hasattr(first, "__array__"):
         return [vars(row) for row in data]
     if columns is None:
-        raise Problem(
+        raise problem(
             f"the rows of {name!r} have no names",
             f"name the columns: CREATE STREAM {name} (column Type, ...) SOURCE STREAM ('{name}')",
         )

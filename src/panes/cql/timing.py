@@ -16,17 +16,17 @@ from sqlglot import exp
 from panes.cql.catalog import (
     Catalog,
     ResolvedInput,
-    ResolvedJoin,
     ResolvedMerge,
     ResolvedQuery,
     ResolvedSelect,
     StreamColumn,
     StreamEntry,
+    inputs_of,
 )
-from panes.cql.names import is_of_windows
+from panes.cql.clauses import Lateness, QueryClause, absent_without
 from panes.cql.sources import plan_of_data
-from panes.cql.stream_clauses import Lateness
 from panes.plan.expressions import text_of
+from panes.plan.steps import WINDOW_COLUMNS
 
 #: types that a time may be converted to; what users write as CAST is a TryCast
 _TIMES = frozenset(
@@ -35,7 +35,11 @@ _TIMES = frozenset(
 )
 _NO_PLACES = "windows on time have window_start and window_end; places are for windows on rows or on columns"
 _NOT_VOID = "results are withdrawn only where late rows correct them: give the stream a LATENESS"
-_ALL_FINAL = "all results are final, unless windows are given before they close: EMIT EARLY EVERY 10 sec"
+
+
+def is_of_windows(tree: exp.Expr) -> bool:
+    """Whether a resolved tree, in a select with windows, is a column of these."""
+    return isinstance(tree, exp.Column) and tree.name in WINDOW_COLUMNS
 
 
 def can_be_time(column: StreamColumn) -> bool:
@@ -97,7 +101,7 @@ def _times_of_results(query: ResolvedSelect) -> tuple[str, ...]:
 
 def is_window_end(tree: exp.Expr) -> bool:
     """Whether a resolved tree, of a select with windows, is the end of these."""
-    return is_of_windows(tree) and tree.name.lower() == "window_end"
+    return isinstance(tree, exp.Column) and tree.name == "window_end"
 
 
 def _converted(tree: exp.Expr) -> exp.Column | None:
@@ -109,9 +113,7 @@ def _converted(tree: exp.Expr) -> exp.Column | None:
 
 def end_in_time(query: ResolvedSelect) -> bool:
     """Whether every result of a windowed query has a window_end."""
-    first = query.source
-    while isinstance(first, ResolvedJoin):
-        first = first.left
+    first = inputs_of(query.source)[0]
     return all(w.on_time(time_of(first)) for w in first.windows)
 
 
@@ -120,13 +122,12 @@ def hides_end(query: ResolvedSelect) -> bool:
     return any(o.name == "window_end" and not is_window_end(o.tree) for o in query.outputs)
 
 
-def absent_columns(inputs: Sequence[ResolvedInput], catalog: Catalog, *, early: bool) -> dict[str, str]:
-    """Columns that windows can have and those of these inputs have not, with the reason.
-
-    `early`: windows are given before they close.
-    """
-    absent = {} if early else {"final": _ALL_FINAL}
-    if not early and not any(_is_correctable(one, catalog) for one in inputs):
+def absent_columns(
+    inputs: Sequence[ResolvedInput], catalog: Catalog, clauses: Sequence[QueryClause] = ()
+) -> dict[str, str]:
+    """Columns that windows can have and those of these inputs have not, under these clauses, with the reason."""
+    absent = absent_without(clauses)
+    if not any(clause.revises for clause in clauses) and not any(_is_correctable(one, catalog) for one in inputs):
         absent["void"] = _NOT_VOID
     # windows that see different rows are a query each, and every one of them must have what is asked for
     apart = len({None if w.where is None else text_of(w.where) for w in inputs[0].windows}) > 1

@@ -20,7 +20,7 @@ from sqlglot import exp
 from panes.cql.dialect import joined, listed, name_text, part_text, quoted, worded
 
 if TYPE_CHECKING:
-    from panes.cql.stream_clauses import StreamClause
+    from panes.cql.clauses import QueryClause, StreamClause
     from panes.cql.windows.clause import WindowClause
 
 _TYPE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\(\d+(, \d+)*\)|\[\w+\])?\Z")
@@ -132,7 +132,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class CreateStream:
-    """`CREATE STREAM name schema [SOURCE ... | AS ...]` and clauses in the order of `stream_clauses.STREAM_CLAUSES`.
+    """`CREATE STREAM name schema [SOURCE ... | AS ...]` and clauses in the order of `clauses.STREAM_CLAUSES`.
 
     `schema` is None only where it follows from `AS SELECT`.
     """
@@ -252,21 +252,9 @@ Model = Literal["tuple", "time", "batch"]
 
 
 @dataclass(frozen=True)
-class EmitEarly:
-    """`EMIT EARLY EVERY d [BY CLOCK]`, or `EVERY BATCH`: no length."""
-
-    every: Quantity | None
-    clock: bool = False
-
-    def cql(self) -> str:
-        every = "BATCH" if self.every is None else self.every.cql()
-        return f"EMIT EARLY EVERY {every}{' BY CLOCK' if self.clock else ''}"
-
-
-@dataclass(frozen=True)
 class Select:
-    """`SELECT entries FROM reference [WHERE] [GROUP BY] [HAVING] [ORDER BY] [LIMIT] [EVALUATE model DRIVEN]
-    [EMIT EARLY EVERY d]`"""
+    """`SELECT entries FROM reference [WHERE] [GROUP BY] [HAVING] [ORDER BY] [LIMIT]`, and clauses in the order of
+    `clauses.QUERY_CLAUSES`."""
 
     entries: tuple[SelectItem, ...]
     source: Reference
@@ -276,8 +264,7 @@ class Select:
     order_by: tuple[OrderItem, ...] = ()
     limit: int | None = None
     distinct: bool = False
-    model: Model | None = None
-    early: EmitEarly | None = None
+    clauses: tuple[QueryClause, ...] = ()
     span: Span | None = field(default=None, compare=False)
 
     def cql(self) -> str:
@@ -290,8 +277,7 @@ class Select:
             worded("HAVING", self.having),
             worded("ORDER BY", self.order_by),
             "" if self.limit is None else f"LIMIT {self.limit}",
-            f"EVALUATE {self.model.upper()} DRIVEN" if self.model else "",
-            "" if self.early is None else self.early.cql(),
+            *map(part_text, self.clauses),
         )
 
 

@@ -2,7 +2,6 @@
 
 In: a type's name as written, or the Arrow type of a computed column. Out: a `Type`. Where a query fills a
 declared stream, `conversion` is the expression that turns one type into another, if that goes without saying.
-Errors of the layers below are `spoken` with these names.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from sqlglot import exp
 
-from panes.errors import PanesError, QueryError, WrongType
+from panes.errors import QueryError
 from panes.plan.types import arrow_type
 
 #: The types of the language, by the name it prints, as Arrow holds them.
@@ -63,7 +62,11 @@ def type_named(written: str) -> Type | None:
 
 
 def type_of(kind: pa.DataType) -> Type:
-    """The type of a column that Arrow calls `kind`."""
+    """The type of a column that Arrow calls `kind`.
+
+    >>> type_of(pa.list_(pa.int64())).name
+    'Array<Long>'
+    """
     if kind in _BY_ARROW:
         return Type(_BY_ARROW[kind], kind)
     if pa.types.is_decimal(kind):
@@ -123,13 +126,3 @@ def _sql_name(wanted: Type) -> str:
     if pa.types.is_timestamp(wanted.arrow):
         return "TIMESTAMP" if wanted.arrow.tz else "TIMESTAMP_NTZ"
     return wanted.name.upper()
-
-
-def spoken(error: PanesError) -> str:
-    """What is wrong, without naming the expression: the piece that it is about is underlined.
-
-    >>> import pyarrow as pa
-    >>> spoken(WrongType("there is no operator + for ", pa.int64(), " and ", pa.string(), before="'a + b': "))
-    'there is no operator + for Long and String'
-    """
-    return error.told(lambda kind: type_of(kind).name) if isinstance(error, WrongType) else str(error)

@@ -12,19 +12,15 @@ from typing import Any
 
 from sqlglot import exp
 
-from panes.cql.lengths import length_of_ticks
-from panes.cql.names import PSEUDO_COLUMNS
-from panes.cql.stream_clauses import Watermark, clauses_of
+from panes.cql.clauses import Watermark, clauses_of, clauses_of_query
 from panes.cql.tree import (
     ColumnDefinition,
     CreateStream,
-    EmitEarly,
     Join,
     Merge,
     Model,
     Name,
     OrderItem,
-    Quantity,
     Select,
     SelectItem,
     SourceStream,
@@ -45,7 +41,7 @@ from panes.plan.names import AsWritten
 from panes.plan.query import QueryPlan, StreamPlan
 from panes.plan.relation import ROWS, WindowRelation
 from panes.plan.relation_query import WrittenRelation
-from panes.plan.steps import Having, OrderStep, SelectStep
+from panes.plan.steps import WINDOW_COLUMNS, Having, OrderStep, SelectStep
 from panes.plan.trees import copied, rebuilt
 
 
@@ -157,7 +153,7 @@ class _Writer:
             trees |= {n: _aggregate(text, stream.scope) for n, text in plan.aggregation.written.items()}
         select = Select((), replace(reference, windows=clauses), _where(stream))
         keys = tuple(column_node(k) for k in stream.keys)
-        select = replace(select, group_by=keys, model=model, early=_early(plan))
+        select = replace(select, group_by=keys, clauses=clauses_of_query(plan, model))
         return _written_out(_with_steps(plan, select, trees), stream.scope, in_aggregates=said is not None)
 
     def _join(self, plan: QueryPlan, node: graph.Node, said: WrittenRelation) -> Select:
@@ -166,6 +162,7 @@ class _Writer:
             raise QueryError("to_cql(): a join of streams that have no data yet can't be written; give them data")
         joined: Any = None
         model = None
+        names = AsWritten.of(said.names)
         for place, (side, named) in enumerate(zip(node.inputs, said.names.sides, strict=True)):
             assert isinstance(side, graph.TagNode)
             stream = side.stream
@@ -174,12 +171,12 @@ class _Writer:
             reference = replace(reference, windows=clauses, alias=Name(str(named.alias)))
             if place:
                 clause = said.clauses[place - 1]
-                on = None if clause.on is None else said.names.read(clause.on)[0]
+                on = None if clause.on is None else names.tree(clause.on)[0]
                 kind: Any = clause.how
                 joined = Join(joined, reference, kind, on, tuple(map(Name, clause.using)))
             else:
                 joined = reference
-        return Select((), joined, model=model)
+        return Select((), joined, clauses=clauses_of_query(plan, model))
 
     def _side(self, stream: StreamPlan, node: graph.Node) -> StreamRef | SubqueryRef:
         """One stream of a join: by itself, or as a subquery if it is filtered or has columns of its own."""
@@ -234,7 +231,8 @@ def _with_steps(plan: QueryPlan, select: Select, trees: dict[str, exp.Expr]) -> 
 def _with_relation(select: Select, said: WrittenRelation, keys: tuple[str, ...]) -> tuple[Select, dict[str, exp.Expr]]:
     """A select over windows with the clauses of a relation; and what its columns are."""
     asked, joined = said.asked, bool(said.clauses)
-    reader = Reader(AsWritten(said.names.sides, said.names.windows, said.names.merged))
+    names = AsWritten.of(said.names)
+    reader = Reader(names)
     entries = {entry.name: entry.tree for entry in reader.entries(asked.entries)}
     groups = tuple(reader.condition(item).tree for item in several(asked.group_by))
     if joined and keys:
@@ -244,7 +242,7 @@ def _with_relation(select: Select, said: WrittenRelation, keys: tuple[str, ...])
             "to_cql(): where= of a relation chooses among rows of a window; WHERE in CQL comes before windows"
         )
     if joined:
-        where = None if asked.where is None else said.names.read(asked.where)[0]
+        where = None if asked.where is None else names.tree(asked.where)[0]
         select = replace(select, where=where, group_by=groups)
     else:
         select = replace(select, source=_partitioned(select.source, groups, keys))
@@ -277,7 +275,7 @@ def _written_out(select: Select, scope: Scope, *, in_aggregates: bool) -> Select
     known = source.alias or source.name
 
     def of_row(node: exp.Expr) -> exp.Expr | None:
-        if isinstance(node, exp.Column) and node.name.lower() in PSEUDO_COLUMNS:
+        if isinstance(node, exp.Column) and node.name.lower() in WINDOW_COLUMNS:
             return exp.column(exp.to_identifier(node.name, quoted=True), table=exp.to_identifier(str(known)))
         return None
 
@@ -376,13 +374,3 @@ def _where(plan: StreamPlan) -> exp.Expr | None:
 def _time(plan: StreamPlan) -> str | None:
     """The column that is the event time; None: the stream runs by arrival."""
     return None if plan.time == ARRIVAL_TIME else plan.time
-
-
-def _early(plan: QueryPlan) -> EmitEarly | None:
-    early = plan.early
-    if early is None:
-        return None
-    if early.clock is not None:
-        seconds, rest = divmod(early.clock, 1_000_000)
-        return EmitEarly(Quantity(early.clock / 1_000_000 if rest else seconds, "sec"), clock=True)
-    return EmitEarly(None if early.every is None else length_of_ticks(early.every, plan.stream.domain))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -20,23 +21,20 @@ from sqlglot.dialects.dialect import Dialect
 from panes.aggregates.base import Aggregate, BoundAggregate
 from panes.aggregates.distinct import distinct as different
 from panes.aggregates.registry import by_name, inputs_of
-from panes.aggregates.registry import names as aggregate_names
 from panes.aggregates.rows import SortedStringAgg, StringAgg
 from panes.errors import ExpressionError, QueryError, WrongType
 from panes.plan.aggregate_calls import (
     arguments_of,
     bare_call,
     by_the_name,
-    is_aggregate,
     is_aggregate_call,
     made_problem,
     options_of,
     without_group,
 )
 from panes.plan.compiled import prepare
-from panes.plan.expressions import Expression, Scope, check_nodes, column_node, parse, start_of
-from panes.plan.functions import PLAIN_CALLS, SCALAR_FUNCTIONS
-from panes.plan.hints import bare_in_python, did_you_mean, in_python, position
+from panes.plan.expressions import Expression, Scope, check_nodes, column_node, no_column, parse, refusal
+from panes.plan.hints import Hint, for_column, is_bare_function
 from panes.plan.scalars import Scalars
 from panes.plan.trees import copied, rebuilt, writer
 from panes.plan.written import as_written, in_place_of
@@ -231,6 +229,7 @@ class AggregateCompiler:
         """The tree of `text` in parentheses, each aggregate in it replaced by the number of the aggregate."""
         self._text = text
         root = exp.Paren(this=parse(text))
+        check_nodes(root, text, aggregates=True)
         before = len(self._found)
         used = self._replace(root)
         if not used and len(self._found) == before:
@@ -247,20 +246,10 @@ class AggregateCompiler:
                 child.replace(in_place_of(self._call(child), child, written))
                 found = True
             elif isinstance(child, exp.Column):
-                where = position(self._text, start_of(child))
-                if child.name not in self._scope.names and (hint := bare_in_python(child.name)):
-                    raise ExpressionError(f"there is no column {child.name!r} {where}{hint}")
-                raise ExpressionError(
-                    f"{child.sql()} must be inside an aggregate, {where}: a window has many rows; "
-                    f"write for instance max({child.sql()})"
-                )
-            elif isinstance(child, exp.Anonymous) and child.name.lower() not in PLAIN_CALLS:
-                where = position(self._text, start_of(child))
-                known = {*aggregate_names(), *SCALAR_FUNCTIONS}
-                hint = in_python(child.name) or did_you_mean(child.name, known)
-                raise ExpressionError(f"there is no function {child.name!r} {where}{hint}")
-            elif isinstance(child, exp.Window):
-                check_nodes(child, self._text)  # what is in it would be blamed first
+                if child.name not in self._scope.names and is_bare_function(child.name):
+                    raise no_column(child.name, child, self._text, for_column(child.name, ()))
+                rule = f"a window has many rows; write for instance max({child.sql()})"
+                raise refusal(f"{child.sql()} must be inside an aggregate", child, self._text, Hint(rule, f": {rule}"))
             else:
                 found |= self._replace(child)
         return found
@@ -269,15 +258,12 @@ class AggregateCompiler:
         """An aggregate call: count(distinct x), sum(x) filter (where y), first(x) ignore nulls."""
         condition = node.expression.this if isinstance(node, exp.Filter) else None
         call = bare_call(node)
+        refuse = partial(self._refusal, call)
         within = node.this if isinstance(node, exp.Filter) else node
         if isinstance(within, exp.WithinGroup):
-            call = without_group(within, position(self._text, start_of(call)))
+            call = without_group(within, refuse)
         assert isinstance(call, exp.Anonymous)
-        for inner in call.find_all(exp.Anonymous):
-            if inner is not call and is_aggregate(inner.name):
-                where = position(self._text, start_of(inner))
-                raise ExpressionError(f"{inner.name} is inside {call.name}, {where}: aggregates can't be nested")
-        name, arguments, distinct = arguments_of(call, position(self._text, start_of(call)))
+        name, arguments, distinct = arguments_of(call, refuse)
         inputs, options = options_of(arguments, inputs_of(name))
         expressions = [self._scope.resolve(tree, self._text) for tree in inputs]
         called = _Called(node, call.name, by_name(name), tuple(expressions), tuple(options), distinct)
@@ -291,36 +277,39 @@ class AggregateCompiler:
             if distinct:
                 aggregate = different(aggregate)
         except (TypeError, QueryError) as error:
-            raise ExpressionError(self._why_not(called, error)) from error
+            raise self._why_not(called, error) from error
         place = self._place(aggregate, expressions)
         self._called.setdefault(place, called)
         return self._reference(place)
 
-    def _why_not(self, called: _Called, error: Exception) -> str:
+    def _refusal(self, call: exp.Expr, what: str, hint: Hint = Hint()) -> ExpressionError:  # noqa: B008
+        return refusal(what, call, self._text, hint)
+
+    def _why_not(self, called: _Called, error: Exception) -> ExpressionError:
         """Why an aggregate can't be made of the arguments it was called with."""
-        where, name = position(self._text, start_of(called.call)), called.name.lower()
+        name = called.name.lower()
         if isinstance(error, ExpressionError):
-            return str(error)
+            return error
         if isinstance(error, QueryError):
             try:
                 called.aggregate()
             except QueryError as same:
                 error = same
-            return by_the_name(name, str(error))
+            return ExpressionError(by_the_name(name, str(error)), piece=called.call)
         problem = made_problem(name, len(called.inputs) + len(called.options), called.make)
-        return f"{problem}, {where}" if problem else f"{name} can't take values of these types, {where}"
+        return self._refusal(called.call, problem or f"{name} can't take values of these types")
 
     def _check_written_out(
         self, name: str, aggregate: Aggregate, expressions: list[Expression], call: exp.Anonymous
     ) -> None:
         """Refuse an expression where an option stands: one value is for all rows, as the separator of listagg."""
         if isinstance(aggregate, StringAgg | SortedStringAgg) and len(expressions) > len(aggregate.inputs):
-            where = position(self._text, start_of(call))
             name = name.partition(" ")[0]
-            raise ExpressionError(
+            what = (
                 f"the separator of {name} must be written as text, such as "
-                f"{name}({as_written(expressions[0].tree)}, ', '); got {as_written(expressions[-1].tree)} {where}"
+                f"{name}({as_written(expressions[0].tree)}, ', '); got {as_written(expressions[-1].tree)}"
             )
+            raise refusal(what, call, self._text, then=" ")
 
     def _reference(self, place: int) -> exp.Expr:
         """A stand-in for the result of an aggregate: a column named by its number."""

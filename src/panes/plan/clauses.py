@@ -13,6 +13,7 @@ from panes.errors import ExpressionError, QueryError
 from panes.plan.aggregate_calls import is_aggregate_call
 from panes.plan.expressions import parse_order
 from panes.plan.names import Given, Names
+from panes.plan.written import as_written
 
 
 @dataclass(frozen=True)
@@ -156,4 +157,4 @@ def _outside_aggregates(node: exp.Expr) -> list[exp.Column]:
 def _text(given: object) -> str:
     if isinstance(given, Mapping):
         return ", ".join(f"{_text(e)} as {name}" for name, e in given.items())
-    return ", ".join(e if isinstance(e, str) else e.sql() for e in several(given))
+    return ", ".join(e if isinstance(e, str) else as_written(e) for e in several(given))

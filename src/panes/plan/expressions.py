@@ -17,16 +17,17 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError
 
+from panes.aggregates.registry import names as aggregate_names
 from panes.errors import ExpressionError
-from panes.plan.aggregate_calls import is_aggregate
+from panes.plan.aggregate_calls import is_aggregate, is_list_of_options
 from panes.plan.dialect import PanesSQL
 from panes.plan.functions import ALLOWED_NODES, PLAIN_CALLS, SCALAR_FUNCTIONS, arity_problem, call_problem
 from panes.plan.hints import (
     OVER,
-    bare_in_python,
+    Hint,
     check_no_columns,
-    did_you_mean,
-    in_python,
+    for_column,
+    for_function,
     is_spark_column,
     position,
     spark_text,
@@ -35,6 +36,10 @@ from panes.plan.trees import copied, writer
 from panes.plan.written import in_place_of, is_stand_in, named
 
 MAX_LENGTH = 20_000
+_AROUND_AGGREGATES = (
+    exp.Star, exp.Distinct, exp.Filter, exp.Where, exp.IgnoreNulls, exp.WithinGroup, exp.Order, exp.Ordered
+)  # fmt: skip
+_OF_STARS = "* stands for all columns of a SELECT, or in count(*)"
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 #: A tree as text, in the one form that equal expressions have.
 text_of = writer(PanesSQL)
@@ -119,9 +124,7 @@ class Scope:
         parts = [identifier.name for identifier in column.parts]
         found = find_name(parts[0], self.names)
         if found is None:
-            what = f"there is no column {'.'.join(parts)!r}"
-            hint = bare_in_python(parts[0]) or did_you_mean(parts[0], self.names)
-            raise ExpressionError(f"{what} {position(text, start_of(column))}{hint}")
+            raise no_column(".".join(parts), column, text, for_column(parts[0], self.names))
         return found
 
 
@@ -169,15 +172,30 @@ def _parsed(text: str, into: type[exp.Expr] = exp.Condition) -> exp.Expr:
         raise ExpressionError(f"the expression {text[:80]!r}... is nested too deeply") from error
 
 
-def check_nodes(tree: exp.Expr, text: str) -> None:
-    """Raise ExpressionError for anything that is not on the allow-list, by name and position."""
+def check_nodes(tree: exp.Expr, text: str, *, aggregates: bool = False) -> None:
+    """Raise ExpressionError for anything that is not on the allow-list; `aggregates`: calls of these may be there."""
+    around = _AROUND_AGGREGATES if aggregates else ()
     for node in tree.walk():
         if isinstance(node, exp.Anonymous):
-            _check_call(node, text)
+            _check_call(node, text, aggregates)
+        elif isinstance(node, around) and (not isinstance(node, exp.Star) or _takes_star(node.parent)):
+            continue
         elif type(node) not in ALLOWED_NODES or (isinstance(node, exp.In) and not node.expressions):
-            raise ExpressionError(f"{_describe(node)} can't be used here, {position(text, start_of(node))}")
+            hint = Hint(_OF_STARS) if isinstance(node, exp.Star) else Hint()
+            raise refusal(f"{_describe(node)} can't be used here", node, text, hint)
         elif (problem := call_problem(node)) is not None:
-            raise ExpressionError(f"{problem}, {position(text, start_of(node))}")
+            raise refusal(problem, node, text)
+
+
+def refusal(what: str, node: exp.Expr, text: str, hint: Hint = Hint(), *, then: str = ", ") -> ExpressionError:  # noqa: B008
+    """What is wrong with a node: with the place in the text, and what would be right, as Python's users read them."""
+    return ExpressionError(
+        what, piece=node, after=f"{then}{position(text, start_of(node))}{hint.python}", hint=hint.cql
+    )
+
+
+def no_column(name: str, column: exp.Column, text: str, hint: Hint) -> ExpressionError:
+    return refusal(f"there is no column {name!r}", column, text, hint, then=" ")
 
 
 def find_name(name: str, names: Collection[str]) -> str | None:
@@ -210,18 +228,34 @@ def start_of(node: exp.Expr) -> int | None:
     return min(starts) if starts else None
 
 
-def _check_call(node: exp.Anonymous, text: str) -> None:
+def _check_call(node: exp.Anonymous, text: str, aggregates: bool) -> None:
     name = node.name.lower()
     if name in PLAIN_CALLS:
         problem = arity_problem(name, len(node.expressions))
         if problem is not None:
-            raise ExpressionError(f"{problem}, {position(text, start_of(node))}")
-        return
-    where = position(text, start_of(node))
-    if is_aggregate(name):
-        raise ExpressionError(f"{name} is an aggregate and can't be used in an expression over single rows, {where}")
-    hint = in_python(name) or did_you_mean(name, SCALAR_FUNCTIONS)
-    raise ExpressionError(f"there is no function {name!r} {where}{hint}")
+            raise refusal(problem, node, text)
+    elif not is_aggregate(name):
+        if not (aggregates and is_list_of_options(node)):
+            known = SCALAR_FUNCTIONS.union(aggregate_names()) if aggregates else SCALAR_FUNCTIONS
+            what = f"there is no function {(node.name if aggregates else name)!r}"
+            raise refusal(what, node, text, for_function(name, known), then=" ")
+    elif not aggregates:
+        raise refusal(f"{name} is an aggregate and can't be used in an expression over single rows", node, text)
+    else:
+        check_not_nested(node, text)
+
+
+def check_not_nested(call: exp.Anonymous, text: str) -> None:
+    """Refuse aggregates inside of one."""
+    for inner in call.find_all(exp.Anonymous):
+        if inner is not call and is_aggregate(inner.name):
+            hint = Hint("aggregates can't be nested; use a subquery", ": aggregates can't be nested")
+            raise refusal(f"{inner.name} is inside {call.name}", inner, text, hint)
+
+
+def _takes_star(node: exp.Expr | None) -> bool:
+    """Whether a star is where aggregates say what it means: count(*), or sum(DISTINCT *), which is refused."""
+    return isinstance(node, exp.Distinct) or (isinstance(node, exp.Anonymous) and node.name.lower() == "count")
 
 
 def _describe(node: exp.Expr) -> str:

@@ -1,11 +1,17 @@
-"""Groups inside of windows: trees over rows to trees over groups, whose aggregates and group expressions become
-columns, and what a statement reads when there is a GROUP BY, or an aggregate without one.
+"""Groups in windows: trees over rows to trees over groups, where aggregates and group expressions become columns; and
+the rows of windows by group, which a statement reads when there is a GROUP BY, or an aggregate without one.
+
+Aggregates of the engine are those of DuckDB where both mean exactly the same: the table of aggregates has the form of
+most, the rules below are for those whose form depends on types or options. What has neither is computed by the engine's
+own aggregate from the rows of each group: DuckDB's are for speed only. Values that are null are skipped, NaN is one
+value above all others, and order is that of the rows in the window.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,14 +19,18 @@ from sqlglot import exp
 
 from panes.aggregates.base import Aggregate, BoundAggregate, Inputs
 from panes.aggregates.columns import column_from_arrow
+from panes.aggregates.moments import StdDev, Variance
+from panes.aggregates.registry import entry_of
+from panes.aggregates.rows import StringAgg
 from panes.aggregates.segments import offsets_of
+from panes.aggregates.totals import Avg, Count, Sum
+from panes.aggregates.types import kind_of
 from panes.errors import ExpressionError, QueryError, WrongType
 from panes.plan.aggregate_calls import is_aggregate_call
-from panes.plan.aggregate_sql import aggregate_sql
 from panes.plan.aggregation import AggregateCompiler
 from panes.plan.compiled import column_id, prepare
-from panes.plan.expressions import Expression, check_nodes, column_node, start_of
-from panes.plan.hints import position
+from panes.plan.expressions import Expression, check_nodes, column_node, refusal
+from panes.plan.hints import Hint
 from panes.plan.names import Names
 from panes.plan.tagged import GROUPS, WINDOWS, FirstStatement, Layout
 from panes.plan.trees import bare, copied
@@ -59,6 +69,7 @@ class GroupCompiler(AggregateCompiler):
         """The tree over columns of groups, aggregates and windows."""
         self._text = text
         root = exp.Paren(this=copied(tree))
+        check_nodes(root, text, aggregates=True)
         self._replace(root)
         found: exp.Expr = root.this
         return found
@@ -70,14 +81,10 @@ class GroupCompiler(AggregateCompiler):
                 child.replace(in_place_of(self._call(child), child, written))
             elif (group := self._group_of(child)) is not None:
                 child.replace(in_place_of(column_node(group), child, as_written(child)))
-            elif isinstance(child, exp.Window):
-                check_nodes(child, self._text)  # what is in it would be blamed first
             elif isinstance(child, exp.Column):
-                where = position(self._text, start_of(child))
-                raise ExpressionError(
-                    f"{child.name} must be in group_by or inside an aggregate, {where}: a group has many rows; "
-                    f"write for instance max({child.name})"
-                )
+                rule = f"a group has many rows; write for instance max({child.name})"
+                what = f"{child.name} must be in group_by or inside an aggregate"
+                raise refusal(what, child, self._text, Hint(rule, f": {rule}"))
             else:
                 self._replace(child)
         return True
@@ -185,3 +192,58 @@ class GroupLayout(Layout):
         self.source = f"({text}) AS {GROUPS}"
         if collected:
             self.first, self.source = FirstStatement(text, collected), GROUPS
+
+
+def aggregate_sql(
+    aggregate: Aggregate, arguments: Sequence[str], types: Sequence[pa.DataType], order: str
+) -> str | None:
+    """The SQL of an aggregate over columns named `arguments`; `order` is the order of rows, for ORDER BY.
+
+    None: DuckDB has none that means the same.
+    """
+    if rule := RULES.get(type(aggregate)):
+        return rule(aggregate, arguments, types, order)
+    entry = entry_of(aggregate)
+    if entry is None or entry.duckdb is None:
+        return None
+    return entry.duckdb.format(order=order, **dict(zip("xy", arguments, strict=False)))
+
+
+Rule = Callable[[Any, Sequence[str], Sequence[pa.DataType], str], str | None]
+
+
+def _count(aggregate: Count, args: Sequence[str], types: Sequence[pa.DataType], order: str) -> str:
+    if len(args) > 1:
+        there = " AND ".join(f"{arg} IS NOT NULL" for arg in args)
+        return f"count(*) FILTER (WHERE {there})"
+    return f"count({args[0] if args else '*'})"
+
+
+def _sum(aggregate: Sum, args: Sequence[str], types: Sequence[pa.DataType], order: str) -> str:
+    # DuckDB adds integers in 128 bits, so only a result beyond 64 is an error, whatever the order
+    kind = kind_of(types[0])
+    return f"CAST(sum({args[0]}) AS BIGINT)" if kind == "integer" else f"sum({args[0]})"
+
+
+def _avg(aggregate: Avg, args: Sequence[str], types: Sequence[pa.DataType], order: str) -> str | None:
+    return None if kind_of(types[0]) == "decimal" else f"avg({args[0]})"
+
+
+def _moment(aggregate: Variance, args: Sequence[str], types: Sequence[pa.DataType], order: str) -> str:
+    name = "stddev" if aggregate.root else "var"
+    return f"{name}_{'pop' if aggregate.population else 'samp'}(CAST({args[0]} AS DOUBLE))"
+
+
+def _string_agg(aggregate: StringAgg, args: Sequence[str], types: Sequence[pa.DataType], order: str) -> str:
+    separator = aggregate.separator.replace("'", "''")
+    return f"string_agg({args[0]}, '{separator}' ORDER BY {order})"
+
+
+RULES: Mapping[type[Any], Rule] = {
+    Count: _count,
+    Sum: _sum,
+    Avg: _avg,
+    Variance: _moment,
+    StdDev: _moment,
+    StringAgg: _string_agg,
+}

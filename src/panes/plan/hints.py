@@ -11,16 +11,36 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from panes.errors import NoSuchMethod, QueryError
 
 
+class Hint(NamedTuple):
+    """What would be right: a sentence of its own for CQL, the end of a message for Python."""
+
+    cql: str = ""
+    python: str = ""
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known name that `word` was probably meant to be, if there is one; case does not count."""
+    by_lower = {name.lower(): name for name in known}
+    near = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6) if len(word) <= 64 else ()
+    return by_lower[near[0]] if near else None
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """`"; did you mean 'price'?"`, or the known names if none is near, or nothing if there are too many."""
+    return near(name, known).python
+
+
+def near(name: str, known: Iterable[str]) -> Hint:
+    """The nearest known name, or all of them if none is near, or nothing if there are too many."""
     names = list(known)
-    by_lower = {n.lower(): n for n in names}
-    near = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
-    if near:
-        return f"; did you mean {by_lower[near[0]]!r}?"
-    if 0 < len(names) <= 12:
-        return f"; there are: {', '.join(names)}"
-    return ""
+    found = nearest(name, names)
+    if found is not None:
+        text = f"did you mean {found!r}?"
+    elif 0 < len(names) <= 12:
+        text = f"there are: {', '.join(names)}"
+    else:
+        return Hint()
+    return Hint(text, f"; {text}")
 
 
 def position(text: str, start: int | None) -> str:
@@ -142,53 +162,51 @@ def check_outputs(outputs: Mapping[str, object]) -> None:
             raise QueryError(f"agg: name each output and write it as SQL text, not as a dict: agg({pairs})")
 
 
-class Instead(NamedTuple):
-    """What to write instead of a function, in each notation."""
-
-    cql: str
-    python: str
-
-
 _REPLAY = "it is another value each time, so a replay would give other results"
-_CLOCK = Instead(
+_CLOCK = Hint(
     f"{_REPLAY}. For the time at which rows arrive leave ON out of the window ([SIZE 10 min]), and select its "
     "window_end; or give the rows a column with their time",
     f"{_REPLAY}. Give the rows a column with their time",
 )
-_PLACE = Instead(
+_PLACE = Hint(
     "the first rows of each window are SELECT ... FROM t [SIZE ...] ORDER BY v DESC LIMIT 3",
     'the first rows of each window are window(...).relation("*", order_by="v DESC", limit=3)',
 )
 
 
-def _beside(name: str, instead: str, rest: str = "") -> Instead:
+def _beside(name: str, instead: str, rest: str = "") -> Hint:
     start = f"rows beside each other are in one window: {name}(v) is {instead}(v) in"
-    return Instead(
+    return Hint(
         f"{start} FROM t [SIZE 2 EVERY 1]{rest}", f"{start} window(pn.sliding(pn.rows(2), every=pn.rows(1))){rest}"
     )
 
 
 #: Functions from elsewhere: what to write instead.
-FOREIGN_FUNCTIONS: Mapping[str, Instead] = {
+_FOREIGN: Mapping[str, Hint] = {
     **dict.fromkeys(("now", "current_timestamp", "localtimestamp", "current_time", "sysdate", "getdate"), _CLOCK),
     **dict.fromkeys(("current_date", "curdate", "today", "unix_timestamp"), _CLOCK),
-    **dict.fromkeys(("rand", "random", "randn", "uuid"), Instead(_REPLAY, _REPLAY)),
+    **dict.fromkeys(("rand", "random", "randn", "uuid"), Hint(_REPLAY, _REPLAY)),
     "lag": _beside("lag", "first"),
     "lead": _beside("lead", "last", "; first(v) is then the row itself"),
     **dict.fromkeys(("row_number", "rank", "dense_rank", "percent_rank", "ntile", "nth_value"), _PLACE),
 }
 #: Those that are also written without parentheses.
-BARE = ("current_timestamp", "current_date", "localtimestamp", "current_time")
+_BARE = ("current_timestamp", "current_date", "localtimestamp", "current_time")
 #: What takes the place of OVER in Python.
 OVER = 'the windows of the query take its place: key_by("k").window(pn.tumbling("1 min")).agg(total="sum(v)")'
 
 
-def in_python(name: str) -> str:
-    """`": rows beside each other ..."`, the end of a message for a function that people know from elsewhere, or ""."""
-    found = FOREIGN_FUNCTIONS.get(name.lower())
-    return "" if found is None else f": {found.python}"
+def for_function(name: str, known: Iterable[str]) -> Hint:
+    """What to write instead of a function that is not there."""
+    found = _FOREIGN.get(name.lower())
+    return near(name, known) if found is None else Hint(found.cql, f": {found.python}")
 
 
-def bare_in_python(name: str) -> str:
-    """The same for a name without parentheses, that looks like a column."""
-    return in_python(name) if name.lower() in BARE else ""
+def for_column(name: str, known: Iterable[str]) -> Hint:
+    """What to write instead of a column that is not there: functions without parentheses look like one."""
+    return for_function(name, known) if is_bare_function(name) else near(name, known)
+
+
+def is_bare_function(name: str) -> bool:
+    """Whether people know a name from elsewhere as a function that is written without parentheses."""
+    return name.lower() in _BARE

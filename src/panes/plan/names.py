@@ -7,7 +7,7 @@ A relation has one side; a join has several, each with an alias. Inside, a colum
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -16,12 +16,22 @@ from sqlglot import exp
 
 from panes.errors import ExpressionError
 from panes.plan.aggregate_calls import is_aggregate_call
-from panes.plan.expressions import Expression, Scope, column_node, columns_of, find_name, parse, start_of, text_of
-from panes.plan.hints import did_you_mean, position
+from panes.plan.expressions import (
+    Expression,
+    Scope,
+    column_node,
+    columns_of,
+    find_name,
+    no_column,
+    parse,
+    refusal,
+    text_of,
+)
+from panes.plan.hints import Hint, for_column, near
 from panes.plan.query import StreamPlan
 from panes.plan.scalars import Scalars
 from panes.plan.steps import RESERVED
-from panes.plan.trees import copied
+from panes.plan.trees import copied, rebuilt
 from panes.plan.written import in_place_of, named
 
 #: SQL text, or its tree
@@ -35,6 +45,12 @@ class JoinSide:
     alias: str | None
     schema: pa.Schema
     shown: tuple[str, ...]
+    #: another name that it can be called by, where no alias is that
+    called: str | None = None
+
+    def find(self, name: str) -> str | None:
+        """The column that a name means."""
+        return find_name(name, self.schema.names)
 
     @classmethod
     def of(cls, stream: StreamPlan, alias: str | None) -> JoinSide:
@@ -132,65 +148,79 @@ class Names:
         """A column reference with its name inside; parts after the column go into its structs."""
         parts = [part.name for part in column.parts]
         window = self._of_windows(parts[0]) if len(parts) == 1 else None
-        if window is not None and _is_aggregated(column):
-            # what is aggregated are rows: a column of theirs is meant, if there is one
-            window = None if any(find_name(parts[0], side.schema.names) for side in self.sides) else window
-        if window is not None:
-            return column_node(window)
-        if len(parts) == 1 and parts[0] in self.scope.names and parts[0] not in RESERVED:
+        if window is not None and not (self.aggregates_rows(parts[0]) and is_aggregated(column)):
+            return in_place_of(column_node(window), column)
+        if len(parts) == 1 and self.is_inside(parts[0]):
             return column
-        side = self._side(parts[0]) if len(parts) > 1 else None
-        if side is not None:
-            name, rest = self._column(side, parts[1], column, text), parts[2:]
-            found: exp.Expr = column_node(self.inner(side, name))
-        elif len(self.sides) == 1:
-            own = parts[0] in self.sides[0].schema.names
-            made = column_node(self.inner(0, parts[0])) if own and len(parts) == 1 else None
-            return column if made is None else in_place_of(made, column, named(parts[0]))
+        side = self.side(parts[0], column) if len(parts) > 1 else None
+        if side is None:
+            found, rest = self._unqualified(parts, column, text), parts[1:]
         else:
-            found, rest = self._unqualified(parts[0], column, text), parts[1:]
+            found, rest = column_node(self.inner(side, self._column(side, parts[1], column, text))), parts[2:]
         found = in_place_of(found, column, named(*parts[: len(parts) - len(rest)]))
         for part in rest:
             found = exp.Dot(this=found, expression=exp.to_identifier(part, quoted=True))
         return found
 
-    def _unqualified(self, name: str, column: exp.Column, text: str) -> exp.Expr:
+    def is_inside(self, name: str) -> bool:
+        """Whether a name is one inside already."""
+        return name in self.scope.names and name not in RESERVED
+
+    def aggregates_rows(self, name: str) -> bool:
+        """Whether a column of windows, in an aggregate, means one of the rows: these are what is aggregated."""
+        return any(side.find(name) for side in self.sides)
+
+    def _unqualified(self, parts: Sequence[str], column: exp.Column, text: str) -> exp.Expr:
+        name = parts[0]
         merged = find_name(name, self.merged)
         if merged is not None:
-            return self.merged[merged].copy()
-        holders = [(s, found) for s, side in enumerate(self.sides) if (found := find_name(name, side.schema.names))]
-        where = position(text, start_of(column))
+            return copied(self.merged[merged])
+        holders = [(s, found) for s, side in enumerate(self.sides) if (found := side.find(name))]
         if len(holders) > 1:
-            choices = " or ".join(f"{self.sides[s].alias}.{found}" for s, found in holders)
-            raise ExpressionError(f"the column {name!r} is ambiguous {where}: write {choices}")
-        if holders:
-            return column_node(self.inner(*holders[0]))
-        known = [n for side in self.sides for n in side.schema.names]
-        raise ExpressionError(f"there is no column {name!r} {where}{did_you_mean(name, dict.fromkeys(known))}")
+            choices = "write " + " or ".join(f"{self.sides[s].alias}.{found}" for s, found in holders)
+            what = f"the column {name!r} is ambiguous"
+            raise refusal(what, column, text, Hint(choices, f": {choices}"), then=" ")
+        if not holders:
+            raise self.unknown(parts, column, text)
+        return column_node(self.inner(*holders[0]))
 
-    def _side(self, alias: str) -> int | None:
-        aliases = [side.alias.lower() if side.alias else None for side in self.sides]
-        if alias.lower() in aliases:
-            return aliases.index(alias.lower())
-        if len(self.sides) > 1 and not any(find_name(alias, side.schema.names) for side in self.sides):
-            known = [side.alias for side in self.sides if side.alias]
-            raise ExpressionError(f"there is no stream {alias!r}{did_you_mean(alias, known)}")
+    def unknown(self, parts: Sequence[str], column: exp.Column, text: str) -> ExpressionError:
+        """What to say of a name that no column has."""
+        if len(self.sides) == 1:
+            return no_column(".".join(parts), column, text, for_column(parts[0], self.scope.names))
+        if len(parts) > 1:
+            hint = near(parts[0], self.aliases)
+            return ExpressionError(f"there is no stream {parts[0]!r}", piece=column, after=hint.python, hint=hint.cql)
+        known = dict.fromkeys(n for side in self.sides for n in side.schema.names)
+        return no_column(parts[0], column, text, near(parts[0], known))
+
+    def side(self, alias: str, column: exp.Column) -> int | None:
+        """The side that a qualifier means; None: it may be a column with fields."""
+        for names in ([side.alias for side in self.sides], [side.called for side in self.sides]):
+            found = [s for s, name in enumerate(names) if name is not None and name.lower() == alias.lower()]
+            if len(found) > 1:
+                what, rule = f"{alias!r} is ambiguous: it is read twice", "give each of them an alias"
+                raise ExpressionError(what, piece=column, after=f"; {rule}", hint=rule)
+            if found:
+                return found[0]
         return None
 
+    @property
+    def aliases(self) -> list[str]:
+        return [side.alias for side in self.sides if side.alias]
+
     def _column(self, side: int, name: str, column: exp.Column, text: str) -> str:
-        found = find_name(name, self.sides[side].schema.names)
+        found = self.sides[side].find(name)
         if found is None:
-            alias, names = self.sides[side].alias, self.sides[side].schema.names
-            raise ExpressionError(
-                f"{alias} has no column {name!r}, {position(text, start_of(column))}{did_you_mean(name, names)}"
-            )
+            what = f"{self.sides[side].alias or 'the subquery'} has no column {name!r}"
+            raise refusal(what, column, text, near(name, self.sides[side].schema.names))
         return found
 
     def star(self, alias: str | None = None) -> Iterator[tuple[str, Expression]]:
         """What `*` or `alias.*` stands for: names and columns. Names that two sides have get the alias before them."""
-        chosen = range(len(self.sides)) if alias is None else [self._side(alias)]
+        chosen = range(len(self.sides)) if alias is None else [self.side(alias, exp.column("*", table=alias))]
         if None in chosen:
-            raise ExpressionError(f"{alias}.*: there is no stream {alias!r}")
+            raise ExpressionError(f"{alias}.*: there is no stream {alias!r}{near(str(alias), self.aliases).python}")
         counts: dict[str, int] = {}
         for side in self.sides:
             for name in side.shown:
@@ -216,7 +246,7 @@ class Names:
         return name
 
 
-def _is_aggregated(column: exp.Expr) -> bool:
+def is_aggregated(column: exp.Expr) -> bool:
     node = column.parent
     while node is not None and not is_aggregate_call(node):
         node = node.parent
@@ -226,20 +256,26 @@ def _is_aggregated(column: exp.Expr) -> bool:
 class AsWritten(Names):
     """The same names, with trees left as they were written: for writing them again."""
 
+    @classmethod
+    def of(cls, names: Names) -> AsWritten:
+        return cls(names.sides, names.windows, names.merged)
+
     def inside(self, tree: exp.Expr, text: str) -> exp.Expr:
-        return tree
+        return rebuilt(tree, self._outside)
 
     def bare_name(self, column: exp.Column, text: str) -> str | None:
         return column.name
 
     def star(self, alias: str | None = None) -> Iterator[tuple[str, Expression]]:
         for name, found in super().star(alias):
-            yield name, replace(found, tree=self._outside(name, found.tree))
+            outside = None if alias is None and name in self.merged else self._outside(found.tree)
+            yield name, replace(found, tree=outside or column_node(name))
 
-    def _outside(self, name: str, tree: exp.Expr) -> exp.Expr:
-        if len(self.sides) > 1 and isinstance(tree, exp.Column):
+    def _outside(self, tree: exp.Expr) -> exp.Expr | None:
+        """A column of a join by its alias and its own name."""
+        if len(self.sides) > 1 and isinstance(tree, exp.Column) and not tree.table:
             for s, side in enumerate(self.sides):
                 own = next((own for own in side.schema.names if self.inner(s, own) == tree.name), None)
-                if own is not None and own not in self.merged:
+                if own is not None:
                     return exp.column(exp.to_identifier(own, quoted=True), table=side.alias)
-        return column_node(name)
+        return None

@@ -17,7 +17,7 @@ from panes.aggregates.totals import Count
 from panes.errors import QueryError, WrongType
 from panes.plan.aggregation import check_filter, compile_aggregates
 from panes.plan.clauses import Entry, Reader, RelationClauses, Tree, several
-from panes.plan.expressions import Expression, Scope, text_of
+from panes.plan.expressions import Expression, Scope
 from panes.plan.grouped import GroupCompiler, GroupLayout, has_aggregate
 from panes.plan.names import Given, JoinSide, Names, of_row
 from panes.plan.query import QueryPlan, StreamPlan, plan_query
@@ -47,7 +47,7 @@ class JoinClause:
             return f"{self.how} join using {', '.join(self.using)}"
         if self.on is None:
             return "all pairs"
-        return f"{self.how} join on {self.on if isinstance(self.on, str) else text_of(self.on)}"
+        return f"{self.how} join on {self.on if isinstance(self.on, str) else as_written(self.on)}"
 
 
 class JoinRule(Protocol):

@@ -28,6 +28,8 @@ from panes.slicing.identity import voids_first
 RESERVED = ("window", "window_start", "window_end", "window_from", "window_to", "revision", "void")
 #: One more, where windows are given before they close.
 FINAL = "final"
+#: All columns that the windows of a query can have.
+WINDOW_COLUMNS = frozenset({*RESERVED, FINAL})
 #: Columns that `order_by` goes by before anything else: windows stay in order, and so do their corrections.
 _FIRST = ("window_end", "window_to", "revision")
 

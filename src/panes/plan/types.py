@@ -196,8 +196,8 @@ def _castable(given: pa.DataType, wanted: pa.DataType) -> bool:
         return True
     if t.is_null(wanted):
         return False
-    if _is_number(given):
-        return _is_number(wanted)
+    if is_numeric(given):
+        return is_numeric(wanted)
     if t.is_timestamp(given) or t.is_date(given):
         return bool(t.is_timestamp(wanted) or (t.is_date(given) and t.is_date(wanted)))
     if _is_text(given):
@@ -213,7 +213,7 @@ def _castable(given: pa.DataType, wanted: pa.DataType) -> bool:
     return bool(given.id == wanted.id)
 
 
-def _is_number(kind: pa.DataType) -> bool:
+def is_numeric(kind: pa.DataType) -> bool:
     t = pa.types
     return bool(t.is_integer(kind) or t.is_floating(kind) or t.is_decimal(kind))
 

@@ -16,6 +16,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
@@ -200,19 +201,13 @@ def _utc(time: dt.datetime) -> dt.datetime:
     return time if time.tzinfo is None else time.astimezone(dt.timezone.utc).replace(tzinfo=None)
 
 
-WINDOWS = (
-    *("tumbling", "sliding", "session", "cumulate", "landmark", "fixed", "fixed_band"),
-    *("punctuated", "delta", "threshold", "rows"),
-)
-
-
 def build_window(text: str, names: Mapping[str, Any]) -> Any:
     """The window that the text describes."""
     if not isinstance(text, str):
         raise QueryError(f"a window is written as text, for instance tumbling('1 min'); got {text!r}")
-    import panes
+    from panes import units, windows
 
-    return _build(text, {**{name: getattr(panes, name) for name in WINDOWS}, **names})
+    return _build(text, {**_functions(windows), "rows": units.rows, **names})
 
 
 def build_aggregate(text: str, names: Mapping[str, Any]) -> Any:
@@ -224,8 +219,12 @@ def build_aggregate(text: str, names: Mapping[str, Any]) -> Any:
         return text
     from panes import aggregates
 
-    known = {name: getattr(aggregates, name) for name in aggregates.__all__ if name.islower()}
-    return _build(text, {**known, **names})
+    return _build(text, {**_functions(aggregates), **names})
+
+
+def _functions(room: ModuleType) -> dict[str, Any]:
+    """The public functions of a room, by name."""
+    return {name: getattr(room, name) for name in room.__all__ if name.islower()}
 
 
 def _build(text: str, known: Mapping[str, Any]) -> Any:

@@ -8,16 +8,14 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
+from panes.cql.clauses import QUERY_CLAUSES, STREAM_CLAUSES
 from panes.cql.errors import CqlError
 from panes.cql.grammar.functions import FunctionReader, desugar
 from panes.cql.grammar.words import Stop
-from panes.cql.stream_clauses import STREAM_CLAUSES
 from panes.cql.tree import (
-    EmitEarly,
     Join,
     JoinKind,
     Merge,
-    Model,
     Name,
     OrderItem,
     Reference,
@@ -28,8 +26,7 @@ from panes.cql.tree import (
 )
 
 #: Words that may follow a stream and are no alias of it.
-_NOT_ALIAS = frozenset({*STREAM_CLAUSES, *"EMIT EVALUATE GROUP ORDER UNION INTERSECT EXCEPT WINDOW".split()})
-_MODELS: dict[str, Model] = {"TUPLE": "tuple", "TIME": "time", "BATCH": "batch"}
+_NOT_ALIAS = frozenset({*STREAM_CLAUSES, *QUERY_CLAUSES, *"GROUP ORDER UNION INTERSECT EXCEPT WINDOW".split()})
 _JOINS: dict[tuple[str, ...], JoinKind] = {
     ("CROSS", "JOIN"): "cross",
     ("INNER", "JOIN"): "inner",
@@ -169,26 +166,8 @@ class QueryReader(FunctionReader):
             found[field] = read(self)
         last = max((i + 1 for i, word in enumerate(words) if CLAUSES[word][0] in found), default=0)
         self.could_follow = tuple(words[last:])
+        found["clauses"] = tuple(found.pop(word) for word in QUERY_CLAUSES if word in found)
         return found
-
-    def _model(self) -> Model:
-        model = next((model for word, model in _MODELS.items() if self.take(word)), None)
-        if model is None:
-            self.fail_expecting(*_MODELS)
-        self.expect("DRIVEN")
-        return model
-
-    def _early(self) -> EmitEarly:
-        """`EMIT EARLY EVERY 10 sec [BY CLOCK]` or `EMIT EARLY EVERY BATCH`"""
-        self.expect("EARLY")
-        self.expect("EVERY")
-        if self.take("BATCH"):
-            return EmitEarly(None)
-        every = self.duration("how often, such as 10 sec")
-        clock = self.take("BY")
-        if clock:
-            self.expect("CLOCK")
-        return EmitEarly(every, clock)
 
     def _order_item(self) -> OrderItem:
         tree = self.expression_here()
@@ -203,13 +182,12 @@ class QueryReader(FunctionReader):
         return OrderItem(tree, descending, nulls_first)
 
 
-#: The clauses behind FROM, in order: the field that each fills, and how it is read.
+#: The clauses behind FROM, in order: the field that each fills, or the word of one that has a class; how it is read.
 CLAUSES: Mapping[str, tuple[str, Callable[[QueryReader], Any]]] = {
     "WHERE": ("where", QueryReader.condition),
     "GROUP BY": ("group_by", lambda reader: reader.listing(reader.expression_here)),
     "HAVING": ("having", QueryReader.condition),
     "ORDER BY": ("order_by", lambda reader: reader.listing(reader._order_item)),
     "LIMIT": ("limit", lambda reader: reader.integer("a number of rows")),
-    "EVALUATE": ("model", QueryReader._model),
-    "EMIT": ("early", QueryReader._early),
+    **{word: (word, kind.read) for word, kind in QUERY_CLAUSES.items()},
 }

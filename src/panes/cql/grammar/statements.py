@@ -9,9 +9,9 @@ from typing import Any, Literal
 from sqlglot.tokens import Token, TokenType
 
 from panes.cql import tree
+from panes.cql.clauses import STREAM_CLAUSES
 from panes.cql.grammar.queries import QueryReader
 from panes.cql.grammar.words import CREATED, DROPPED, STATEMENTS
-from panes.cql.stream_clauses import STREAM_CLAUSES
 
 PHASES = {phase.upper(): phase for phase in tree.PHASES}
 _SHOWN: dict[str, Literal["streams", "schemas", "queries"]] = {

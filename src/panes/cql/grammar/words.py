@@ -12,9 +12,10 @@ from sqlglot.errors import ErrorLevel, ParseError
 from sqlglot.tokens import Token, TokenType
 
 from panes.cql.dialect import RESERVED, Cql
-from panes.cql.errors import CqlError, SpanMaker, nearest
+from panes.cql.errors import CqlError, SpanMaker
 from panes.cql.lengths import UNITS, length_of, number_of, unit_of
 from panes.cql.tree import Name, Quantity, Span
+from panes.plan.hints import nearest
 
 T = TypeVar("T")
 _Parser: Any = Cql.Parser
