@@ -185,14 +185,14 @@ class SlicePartials:
 
     def partials(self, spans: Spans) -> CellList:
         """What windows hold, before it is lowered: `at` is the number of the window; those without rows have none."""
-        lo, hi = self.slices.position(spans.start), self.slices.position(spans.end)
+        lo, hi = self.windows.positions(self.slices.starts, spans)
         some = (lo < hi).nonzero()[0]
         found = self.store.partials(lo[some], hi[some])
         return CellList(some[found.at], found.slots, found.cells)
 
     def _ranges(self, spans: Spans) -> tuple[Array, Array, Array]:
         """Positions of the slices of each window: first, behind the last, and from where on there must be rows."""
-        lo, hi = self.slices.position(spans.start), self.slices.position(spans.end)
+        lo, hi = self.windows.positions(self.slices.starts, spans)
         news = self.slices.position(self.windows.news_from(spans)) if self.windows.fresh else lo
         return lo, hi, news
 

@@ -110,16 +110,25 @@ class EdgeCache:
     def _list(self, lo: int, hi: int) -> Array:
         ahead = int(min(max(_AHEAD / self._rate, hi - lo), 2**62)) if self._rate else 2**62
         low, high = max(lo - (hi - lo), ALWAYS + 1), min(hi + ahead, NEVER - 1)
+        if self._lo <= low <= self._hi < high:  # time goes on: what is listed stays
+            before = self._edges[self._edges.searchsorted(low, "right") - 1 :]
+            edges = np.concatenate((before, self._after(self._hi, high)))
+        else:
+            edges = np.concatenate((self.starts(np.array([low])), self._after(low, high)))
+        self._edges, self._lo, self._hi = edges, low, high
+        return edges
+
+    def _after(self, low: int, high: int) -> Array:
+        """Where slices start that do so after `low`, up to `high`."""
         parts = [w.edges(low, high) for w in self._others]
         if self._family is not None:
             parts.append(self._family.edges(low, high))
-        before = self.starts(np.array([low]))
         starts, ends = self._frozen
-        bounds = np.concatenate((starts, ends))
-        edges = distinct(np.concatenate((before, bounds[(bounds > low) & (bounds <= high)], *parts)))
-        self._edges = edges[~self.splits(edges)]
-        self._lo, self._hi = low, high
-        return self._edges
+        if len(starts):
+            bounds = np.concatenate((starts, ends))
+            parts.append(bounds[(bounds > low) & (bounds <= high)])
+        edges = parts[0] if len(parts) == 1 else distinct(np.concatenate(parts)) if parts else np.empty(0, np.int64)
+        return edges[~self.splits(edges)] if len(starts) else edges
 
     def _thawed(self, found: Array, times: Array) -> Array:
         """Slice starts with frozen slices respected."""
