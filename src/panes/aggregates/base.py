@@ -145,7 +145,7 @@ class Cells:
 
     def take(self, index: Array) -> Cells:
         """Cells at `index` (an integer array)."""
-        return Cells(tuple(f.take(index) if isinstance(f, Ragged) else picked(f, index) for f in self.fields))
+        return Cells(tuple([f.take(index) if isinstance(f, Ragged) else f.take(index, axis=0) for f in self.fields]))
 
     @staticmethod
     def concat(parts: Sequence[Cells]) -> Cells:

@@ -185,7 +185,7 @@ class PeriodicFamily:
         return table[:, 0].copy(), table[:, 2].copy(), table[:, 1].copy()
 
     def _slow(self, *places: int) -> bool:
-        return not len(self) or max(abs(p) for p in places) + self._margin > _SAFE
+        return not self.windows or max(*places, -min(places)) + self._margin > _SAFE
 
     def edges(self, lo: float, hi: float) -> Array:
         """All starts and ends e of all windows with lo < e <= hi, sorted and unique."""

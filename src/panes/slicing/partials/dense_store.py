@@ -156,11 +156,10 @@ class DenseStore(Store):
         rows, offsets = self._ring.cover(lo, hi)
         self._folded += len(rows)
         if _SHARED * len(lo) < len(self._ring):
-            return [agg.lower_ranges(self._ring.flat(a), rows, offsets) for a, agg in enumerate(self._aggs)]
+            return [agg.lower_ranges(cells, rows, offsets) for agg, cells in zip(self._aggs, self._ring.flat)]
         slices = self._ring.rows()
         found = []
-        for a, agg in enumerate(self._aggs):
-            cells = self._ring.flat(a)
+        for agg, cells in zip(self._aggs, self._ring.flat):
             if agg.ufuncs is None:
                 found.append(agg.lower_ranges(cells, rows, offsets))
                 continue
@@ -180,7 +179,7 @@ class DenseStore(Store):
         rows = self._ring.row(np.arange(first, hi))
         self._folded += len(rows)
         starts = lo - first
-        return [agg.lower_endings(self._ring.flat(a).take(rows), starts) for a, agg in enumerate(self._aggs)]
+        return [agg.lower_endings(cells.take(rows), starts) for agg, cells in zip(self._aggs, self._ring.flat)]
 
     def _answer_few(self, lo: Array, hi: Array, news: Array) -> WindowAnswers:
         keys = self._ring.width
@@ -196,12 +195,9 @@ class DenseStore(Store):
         else:
             seen = self._seen(*self._index(news, hi))
         self._folded += len(index)
-        chosen = np.flatnonzero(seen)
-        found = []
-        for a, agg in enumerate(self._aggs):
-            folded = agg.fold(self._ring.flat(a).take(index), offsets)
-            found.append(folded.take(chosen))
-        return chosen, found
+        chosen = seen.nonzero()[0]
+        found = [agg.fold(cells.take(index), offsets) for agg, cells in zip(self._aggs, self._ring.flat)]
+        return chosen, found if len(chosen) == len(seen) else [folded.take(chosen) for folded in found]
 
     def _index(self, lo: Array, hi: Array) -> tuple[Array, Array]:
         """Flat indexes of the cells of each (range, key), and the offsets of these pairs among them."""
@@ -263,7 +259,7 @@ class DenseStore(Store):
             rows, offsets = self._ring.cover(lo, hi)
             index = rows * self._ring.columns + slot
             self._folded += len(index)
-            return tuple(agg.lower_ranges(self._ring.flat(a), index, offsets) for a, agg in enumerate(self._aggs))
+            return tuple(agg.lower_ranges(cells, index, offsets) for agg, cells in zip(self._aggs, self._ring.flat))
 
     def holds(self, slot: int, lo: Array, hi: Array) -> Array:
         if slot >= self._ring.width:
@@ -287,7 +283,7 @@ class DenseStore(Store):
             present = present & wanted
         at, slot = np.nonzero(present)
         index = rows[at] * self._ring.columns + slot
-        return CellList(at, slot, tuple(self._ring.flat(a).take(index) for a in range(len(self._aggs))))
+        return CellList(at, slot, tuple(cells.take(index) for cells in self._ring.flat))
 
 
 def _each_once(lo: Array, hi: Array) -> tuple[Array, Array, Array | None]:

@@ -42,6 +42,7 @@ class Ring:
         "columns",
         "present",
         "fields",
+        "flat",
         "_base",
         "_n",
         "_rows",
@@ -102,6 +103,8 @@ class Ring:
         self.fields = [
             tuple(np.empty((height, columns), none.dtype) for none in identity) for identity in self._identity
         ]
+        #: all partials of each aggregate; that of (row, slot) is number row * columns + slot
+        self.flat = [Cells(tuple([f.reshape(-1) for f in fields])) for fields in self.fields]
         self._blank = np.zeros(rows, bool)  # rows of new slices: their content is that of an old one
         self._valid = bytearray(2 * rows)  # nodes that are up to date; bytes, since most are looked at one by one
 
@@ -219,8 +222,8 @@ class Ring:
             self._journal.saw(self._blank, rows, True)
             self._blank[rows] = False
             self.present.reshape(-1)[where] = present
-            for a, cell in enumerate(cells):
-                for field, value in zip(self.flat(a).fields, cell.fields):
+            for held, cell in zip(self.flat, cells):
+                for field, value in zip(held.fields, cell.fields):
                     field[where] = value
             return
         self.fill(rows)
@@ -233,8 +236,7 @@ class Ring:
         before = flags[where]
         journal.saw(flags, where, before)
         flags[where] = before | present
-        for a, (agg, cell) in enumerate(zip(self._aggs, cells)):
-            held = self.flat(a)
+        for agg, held, cell in zip(self._aggs, self.flat, cells):
             old = held.take(where)
             merged = agg.merge(old, cell)
             for field, was, value in zip(held.fields, old.fields, merged.fields):
@@ -274,10 +276,6 @@ class Ring:
     def cells(self, a: int, rows: Any) -> Cells:
         """Partials of aggregate number `a` in one row or several, row by row, columns in use only."""
         return Cells(tuple(f[rows, : self.width].reshape(-1) for f in self.fields[a]))
-
-    def flat(self, a: int) -> Cells:
-        """All partials of aggregate number `a`; that of (row, slot) is number row * columns + slot."""
-        return Cells(tuple(f.reshape(-1) for f in self.fields[a]))
 
     def cover(self, lo: Array, hi: Array) -> tuple[Array, Array]:
         """Rows that together stand for each range of slices, and the offsets of the ranges among them."""
