@@ -39,6 +39,7 @@ class Fieldwise(BoundAggregate):
     """Fold and merge field by field. Subclasses lift rows and lower cells."""
 
     parts: tuple[CombinedField, ...]
+    ufuncs: tuple[np.ufunc, ...]
     tells_rows = True
 
     def __init__(self, parts: tuple[CombinedField, ...], laws: Laws, out_type: pa.DataType) -> None:

@@ -401,6 +401,40 @@ def sum_rows(matrix: Array, width: int, rows: Array, cuts: Array, places: Array,
 
 
 @njit(cache=True)
+def sum_short_ranges(values: Array, lo: Array, hi: Array, out: Array) -> None:
+    """The sum of each range of values, in the order in which NumPy adds few numbers: the first to those after it."""
+    for i in range(len(lo)):
+        first, stop = lo[i], hi[i]
+        if first + 1 == stop:
+            out[i] = values[first]
+        elif first < stop:
+            rest = values[first + 1]
+            for j in range(first + 2, stop):
+                rest += values[j]
+            out[i] = values[first] + rest
+        else:
+            out[i] = 0
+
+
+@njit(cache=True)
+def interleave(ours: Array, theirs: Array, our_stops: Array, their_stops: Array, out: Array) -> None:
+    """Ours up to our_stops[0], theirs up to their_stops[0], ours on to our_stops[1], and so on; at last our rest."""
+    at = i = j = 0
+    for k in range(len(our_stops)):
+        while i < our_stops[k]:
+            out[at] = ours[i]
+            at += 1
+            i += 1
+        while j < their_stops[k]:
+            out[at] = theirs[j]
+            at += 1
+            j += 1
+    for rest in range(i, len(ours)):
+        out[at] = ours[rest]
+        at += 1
+
+
+@njit(cache=True)
 def windows_at_borders(
     after: Array, begun: Array, passed: Array, reached: Array, lowest: int, slot: Array, pos: Array, times: Array,
     first: int, slide: int, size: int, tumbling: bool, places: Array, out: Array,

@@ -154,8 +154,10 @@ class SliceOperator:
 
     def _push(self, batch: object) -> list[Results]:
         parts, spec = self._flush(), self.spec
-        as_is = spec.reads_as_is and isinstance(batch, pa.Table) and batch.schema.equals(spec.schema)
-        table = batch if as_is else spec.read(batch)
+        if spec.reads_as_is and isinstance(batch, pa.Table) and batch.schema.equals(spec.schema):
+            table = batch
+        else:
+            table = spec.read(batch)
         return parts + self._ingest(table) if table.num_rows else parts
 
     def advance(self, watermark: Any) -> Result:
