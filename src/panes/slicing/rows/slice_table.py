@@ -132,13 +132,13 @@ def _interleaved(older: SliceTable, newer: SliceTable) -> SliceTable:
     from panes.slicing import kernels
 
     slots = newer.slots()
-    stops = [table.slot.searchsorted(slots, side="right") for table in (older, newer)]
+    old_stops, new_stops = (table.slot.searchsorted(slots, side="right") for table in (older, newer))
 
     def column(a: Array, b: Array) -> Array:
         if a.dtype != b.dtype or a.dtype.kind not in "iuf" or a.dtype.itemsize != 8:
             return np.concatenate((a, b)).take(order)
         out = arrays.empty(len(a) + len(b), a.dtype)
-        kernels.interleave(a.view(np.int64), b.view(np.int64), *stops, out.view(np.int64))
+        kernels.interleave(a.view(np.int64), b.view(np.int64), old_stops, new_stops, out.view(np.int64))
         return out
 
     def cells(a: Cells, b: Cells) -> Cells:
