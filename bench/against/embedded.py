@@ -10,7 +10,7 @@ from bench import data
 from bench.against.work import Pass, Work, timed
 from bench.contenders import Contender, EngineRunner, engine, panes_operator
 from bench.rivals import Query, Session
-from bench.workloads.common import concurrent, w1_queries
+from bench.workloads.common import concurrent, due_together, w1_queries
 
 #: Rows of event time per second, as in the other workloads.
 RATE = 100_000
@@ -117,6 +117,10 @@ WORKS: tuple[Work, ...] = (
     _work("many-results", "100,000 keys, 4 results per row", 1_000_000, queries=w1_queries, keys=100_000),
     _work("flat", "one tumbling window", 20_000_000, queries=partial(concurrent, 1)),
     _work("flat-1000", "1,000 tumbling windows", 5_000_000, queries=partial(concurrent, 1000)),
+    _work(
+        "results", "1,000 windows, 5,000 due at once", 2_000_000,
+        queries=due_together, rate=2_000, batch=65_000,
+    ),
     _work("many-windows", "1,000 windows, 100 keys", 500_000, queries=partial(concurrent, 1000), keys=100),
     _work("median", "21 windows, median", 3_000_000, queries=w1_queries, aggregate="median"),
     _work("median-late", "21 windows, median, 20 % late", 2_000_000, queries=w1_queries, aggregate="median", late=True),

@@ -29,6 +29,11 @@ def concurrent(windows: int, measure: str = "time", unit: int = 1000) -> list[Qu
     return [Periodic(int(n), int(n), measure) for n in lengths]
 
 
+def due_together() -> list[Query]:
+    """1,000 tumbling queries of 1 to 21 s, 20 ms apart: 150 of their windows end in a second."""
+    return [Periodic(1_000 + 20 * i, 1_000 + 20 * i) for i in range(1_000)]
+
+
 def value(points: Iterable[Point], contender: str, metric: str = RATE, **params: Any) -> float:
     """The one figure of a contender under these parameters."""
     for point in points:

@@ -22,7 +22,7 @@ from bench.rivals import (
     TupleBuffer,
 )
 from bench.rivals.keyed import KeyedBuckets, PerKey
-from bench.workloads.common import DISORDER, EVENT_RATE, IN_ORDER, concurrent, value, w1_queries
+from bench.workloads.common import DISORDER, EVENT_RATE, IN_ORDER, concurrent, due_together, value, w1_queries
 
 #: (keys, order) -> what the issue asks for
 W1_GOALS = {
@@ -31,6 +31,8 @@ W1_GOALS = {
     (1_000, IN_ORDER): Goal(rows_per_s=100e6),
     (100_000, IN_ORDER): Goal(rows_per_s=30e6),
 }
+#: rows of a batch in which thousands of windows become due
+MANY_AT_ONCE = 65_000
 
 
 def w1(lab: Lab) -> None:
@@ -117,6 +119,22 @@ def flat(lab: Lab) -> None:
     for n in counts:
         contenders = [rival(t, concurrent(n), "sum") for t in (Pairs, Cutty, AggregateBuckets)]
         lab.throughput(fed, contenders, params={"queries": n})
+
+
+def results(lab: Lab) -> None:
+    """What a result costs, with all that leads to it, where many windows are due at once."""
+    stream = data.steady(lab.rows(1_000_000, 400_000), rate=2_000)
+    for size in (1_000, 10_000, MANY_AT_ONCE):
+        batches, costs = stream.batches(size), []
+        for turn in range(lab.options.repeat + 1):  # the first turn warms up
+            operator = panes_operator(due_together(), {"x": "sum(v)", "n": "count(*)"})
+            began, found = lab.clock(), 0
+            for batch in batches:
+                found += len(operator.push(batch.arrow))
+            if turn:
+                costs.append((lab.clock() - began) / found)
+        goal = Goal(most=300) if size == MANY_AT_ONCE else None
+        lab.record(ENGINE, "ns/result", statistics.median(costs) * 1e9, params={"rows per batch": size}, goal=goal)
 
 
 def median(lab: Lab) -> None:
@@ -234,6 +252,7 @@ WORKLOADS = (
     ),
     Workload("w1-keys", "the same over 1,000 and 100,000 keys", w1_keys, claims=(AGREE,)),
     Workload("flat", "1 to 1,000 concurrent tumbling queries of 1..20 s", flat, x="queries"),
+    Workload("results", "1,000 tumbling windows of 1..21 s, sum and count, 2,000 rows/s of event time", results),
     Workload("median", "median over the windows of w1", median, claims=(AGREE,)),
     Workload("count", "tumbling row windows, 20 % of the rows late", count_windows, claims=(AGREE,)),
     Workload("sessions", "sessions of gap 1 s for each of 1,000 keys", sessions, claims=(AGREE,)),

@@ -103,6 +103,13 @@ class Field:
     arrival: bool = False
 
 
+def lists_at(offsets: Array, index: Array) -> tuple[Array, Array]:
+    """The offsets of the lists at `index`, and the places of their values, one list after the other."""
+    lengths = np.diff(offsets)[index]
+    found = np.concatenate(([0], np.cumsum(lengths)))
+    return found, np.arange(found[-1]) + np.repeat(offsets[index] - found[:-1], lengths)
+
+
 @dataclass(frozen=True)
 class Ragged:
     """Lists of different lengths: list i is values[offsets[i]:offsets[i + 1]]."""
@@ -118,10 +125,8 @@ class Ragged:
         return int(self.offsets.nbytes + self.values.nbytes)
 
     def take(self, index: Array) -> Ragged:
-        lengths = np.diff(self.offsets)[index]
-        offsets = np.concatenate(([0], np.cumsum(lengths)))
-        flat = np.arange(offsets[-1]) + np.repeat(self.offsets[index] - offsets[:-1], lengths)
-        return Ragged(offsets, self.values[flat])
+        offsets, places = lists_at(self.offsets, index)
+        return Ragged(offsets, self.values[places])
 
     @classmethod
     def concat(cls, parts: Sequence[Ragged]) -> Ragged:
@@ -145,7 +150,16 @@ class Cells:
 
     def take(self, index: Array) -> Cells:
         """Cells at `index` (an integer array)."""
-        return Cells(tuple(f.take(index) if isinstance(f, Ragged) else picked(f, index) for f in self.fields))
+        found, known, offsets, places = [], None, index, index
+        for field in self.fields:
+            if not isinstance(field, Ragged):
+                found.append(field.take(index, axis=0))
+                continue
+            if known is not field.offsets:  # as a rule all lists have the same
+                known = field.offsets
+                offsets, places = lists_at(known, index)
+            found.append(Ragged(offsets, field.values[places]))
+        return Cells(tuple(found))
 
     @staticmethod
     def concat(parts: Sequence[Cells]) -> Cells:

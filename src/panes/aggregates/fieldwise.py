@@ -43,6 +43,7 @@ class Fieldwise(BoundAggregate):
     """Fold and merge field by field. Subclasses lift rows and lower cells."""
 
     parts: tuple[CombinedField, ...]
+    ufuncs: tuple[np.ufunc, ...]
     tells_rows = True
 
     def __init__(self, parts: tuple[CombinedField, ...], laws: Laws, out_type: pa.DataType) -> None:
@@ -51,6 +52,7 @@ class Fieldwise(BoundAggregate):
         self.out_type = out_type
         self.fields = tuple(Field(p.name, p.type) for p in parts)
         self.ufuncs = tuple(p.ufunc for p in parts)
+        self._identities = tuple(p.identity for p in parts)
         self.dense = all(p.dtype.kind != "O" for p in parts)
 
     @abstractmethod
@@ -62,8 +64,7 @@ class Fieldwise(BoundAggregate):
             # Objects have no identity that NumPy could reduce with, so only filled cells take part.
             index, offsets = compress(fields[-1] != 0, offsets)
             fields = tuple(f[index] for f in fields)
-        columns = ((p.ufunc, f, p.identity) for p, f in zip(self.parts, fields, strict=True))
-        return Cells(segment_reduce_each(columns, offsets))
+        return Cells(segment_reduce_each(self.ufuncs, fields, self._identities, offsets))
 
     def merge(self, a: Cells, b: Cells) -> Cells:
         if not self.dense:

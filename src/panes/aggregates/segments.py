@@ -10,7 +10,7 @@ pick NumPy functions that give this order natively, so that no value is ever con
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -29,10 +29,13 @@ def segment_reduce(ufunc: np.ufunc, values: Array, offsets: Array, identity: obj
     return _reduced(ufunc, values, offsets, _filled(offsets), identity)
 
 
-def segment_reduce_each(columns: Iterable[tuple[np.ufunc, Array, object]], offsets: Array) -> tuple[Array, ...]:
-    """The same for several columns of (function, values, identity)."""
+def segment_reduce_each(
+    ufuncs: Sequence[np.ufunc], columns: Sequence[Array], identities: Sequence[object], offsets: Array
+) -> tuple[Array, ...]:
+    """The same for several columns of values."""
     filled = _filled(offsets)
-    return tuple([_reduced(ufunc, values, offsets, filled, none) for ufunc, values, none in columns])
+    each = zip(ufuncs, columns, identities, strict=True)
+    return tuple([_reduced(ufunc, values, offsets, filled, none) for ufunc, values, none in each])
 
 
 def _filled(offsets: Array) -> Array | None:

@@ -133,6 +133,7 @@ class QueryPlan:
             windows=self.windows,
             expressions=self.scalars,
             read=stream.read,
+            reads_as_is=not stream.where,
             keys=stream.keys,
             watermark=stream.watermark,
             lateness=stream.lateness,

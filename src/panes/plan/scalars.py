@@ -45,6 +45,8 @@ class Scalars:
                 self.types[text] = scope.schema.field(expression.column).type
                 continue
             self._computed[expression.text], self.types[text] = typed(scope.schema, expression)
+        #: the column of each text, if all are nothing but columns
+        self.columns = None if self._computed else self._plain
         computed = [e for e in self._wanted.values() if e.column is None]
         self._used = tuple(dict.fromkeys(column for e in computed for column in e.columns))
 
@@ -72,8 +74,8 @@ class Scalars:
 
     def evaluate(self, table: pa.Table) -> dict[str, pa.ChunkedArray]:
         """The value of every expression for every row of `table`, a table of the scope's schema."""
-        if not self._computed:
-            return {text: table.column(name) for text, name in self._plain.items()}
+        if self.columns is not None:
+            return {text: table.column(name) for text, name in self.columns.items()}
         computed = self._project(table)
         return {
             text: table.column(self._plain[text]) if text in self._plain else computed[e.text]

@@ -280,6 +280,87 @@ def atoms(times: Array, groups: Array, deadlines: Array, latest: Array, base: in
 
 
 @njit(cache=True)
+def number_ranges(lo: Array, hi: Array, latest: Array, first: Array, which: Array) -> int:
+    """The number of each range among distinct ones, and where each of these comes first; returns how many there are.
+
+    Ranges lie by their ends; `latest` has -1 for each place where they may begin.
+    """
+    n = 0
+    for i in range(len(lo)):
+        known = latest[lo[i]]
+        if known < 0 or hi[first[known]] != hi[i]:
+            known = latest[lo[i]] = n
+            first[n] = i
+            n += 1
+        which[i] = known
+    return n
+
+
+@njit(cache=True)
+def cover(lo: Array, hi: Array, base: int, valid: Array, rows: Array, offsets: Array, stale: Array) -> int:
+    """Nodes of the tree of a ring that together stand for each range of slices, by their rows.
+
+    `valid` says of each node whether it is up to date. Returns how many are not, with those below that they need;
+    these go to `stale`, and count as up to date from now on.
+    """
+    size, n = len(valid) // 2, 0
+    for i in range(len(lo)):
+        offsets[i] = n
+        a, b = base + lo[i], base + hi[i]
+        first, last = 0, size - 1  # where the level begins, and the number of its last node
+        while a < b:
+            # Without a branch: a node is written in any case, and the next one over it if it is not needed.
+            odd = a & 1
+            rows[n] = first + (a & last)
+            n, a = n + odd, a + odd
+            odd = b & 1
+            b -= odd
+            rows[n] = first + (b & last)
+            n += odd
+            a, b, first, last = a >> 1, b >> 1, size + (first >> 1), last >> 1
+    offsets[len(lo)] = n
+    found = 0
+    for i in range(n):
+        row = rows[i]
+        if row >= size and not valid[row]:
+            valid[row] = 1
+            stale[found] = row
+            found += 1
+    at = 0
+    while at < found:
+        below = 2 * (stale[at] - size)
+        for row in range(below, below + 2):
+            if row >= size and not valid[row]:
+                valid[row] = 1
+                stale[found] = row
+                found += 1
+        at += 1
+    return found
+
+
+@njit(cache=True)
+def add_nodes(matrix: Array, width: int, rows: Array) -> None:
+    """Nodes become the sum of the two below them, those at the bottom first."""
+    size = len(matrix) // 2
+    for i in range(len(rows)):
+        out, below = matrix[rows[i]], 2 * (rows[i] - size)
+        left, right = matrix[below], matrix[below + 1]
+        for k in range(width):
+            out[k] = left[k] + right[k]
+
+
+@njit(cache=True)
+def mark_nodes(matrix: Array, width: int, rows: Array) -> None:
+    """The same for flags: nodes have those of the two below them."""
+    size = len(matrix) // 2
+    for i in range(len(rows)):
+        out, below = matrix[rows[i]], 2 * (rows[i] - size)
+        left, right = matrix[below], matrix[below + 1]
+        for k in range(width):
+            out[k] = left[k] | right[k]
+
+
+@njit(cache=True)
 def sum_rows(matrix: Array, width: int, rows: Array, cuts: Array, places: Array, stops: Array, slots: Array,
              out: Array) -> None:  # fmt: skip
     """Running sums over rows of a matrix; after row number cuts[w], chosen columns go to out[places[w]:stops[w]].
@@ -317,6 +398,40 @@ def sum_rows(matrix: Array, width: int, rows: Array, cuts: Array, places: Array,
                     at += m
                 places[w] = at
                 w += 1
+
+
+@njit(cache=True)
+def sum_short_ranges(values: Array, lo: Array, hi: Array, out: Array) -> None:
+    """The sum of each range of values, in the order in which NumPy adds few numbers: the first to those after it."""
+    for i in range(len(lo)):
+        first, stop = lo[i], hi[i]
+        if first + 1 == stop:
+            out[i] = values[first]
+        elif first < stop:
+            rest = values[first + 1]
+            for j in range(first + 2, stop):
+                rest += values[j]
+            out[i] = values[first] + rest
+        else:
+            out[i] = 0
+
+
+@njit(cache=True)
+def interleave(ours: Array, theirs: Array, our_stops: Array, their_stops: Array, out: Array) -> None:
+    """Ours up to our_stops[0], theirs up to their_stops[0], ours on to our_stops[1], and so on; at last our rest."""
+    at = i = j = 0
+    for k in range(len(our_stops)):
+        while i < our_stops[k]:
+            out[at] = ours[i]
+            at += 1
+            i += 1
+        while j < their_stops[k]:
+            out[at] = theirs[j]
+            at += 1
+            j += 1
+    for rest in range(i, len(ours)):
+        out[at] = ours[rest]
+        at += 1
 
 
 @njit(cache=True)

@@ -123,7 +123,7 @@ class KeyDirectory:
             column = column.unify_dictionaries().combine_chunks()
             if isinstance(column, pa.ChunkedArray):
                 column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-        if plain(column.type) != self.types[i]:
+        if column.type != self.types[i] and plain(column.type) != self.types[i]:
             try:
                 column = column.cast(self.types[i])
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

@@ -71,7 +71,7 @@ class RowBatch:
 
     def inputs(self, names: Sequence[str]) -> Inputs:
         return Inputs(
-            tuple(self.columns[n] for n in names),
+            tuple([self.columns[n] for n in names]),
             self.times,
             self.seq if len(self.seq) else self.times,
             len(self.times),

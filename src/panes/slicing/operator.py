@@ -153,8 +153,11 @@ class SliceOperator:
                 raise
 
     def _push(self, batch: object) -> list[Results]:
-        parts = self._flush()
-        table = self.spec.read(batch)
+        parts, spec = self._flush(), self.spec
+        if spec.reads_as_is and isinstance(batch, pa.Table) and batch.schema.equals(spec.schema):
+            table = batch
+        else:
+            table = spec.read(batch)
         return parts + self._ingest(table) if table.num_rows else parts
 
     def advance(self, watermark: Any) -> Result:
@@ -279,7 +282,11 @@ class SliceOperator:
     def _take(self, table: pa.Table) -> list[Results]:
         if self._groups is not None:
             self._groups.check(table, self.spec.keys)
-        evaluated = {text: column_from_arrow(a) for text, a in self._query.expressions.evaluate(table).items()}
+        columns = self._query.expressions.columns
+        if columns is not None:
+            evaluated = {text: column_from_arrow(table.column(name)) for text, name in columns.items()}
+        else:
+            evaluated = {text: column_from_arrow(a) for text, a in self._query.expressions.evaluate(table).items()}
         came = table.num_rows
         table, times, around, usable, others = with_time(table, self.spec.time)
         n = len(times)

@@ -34,6 +34,10 @@ class RowExpressions(Protocol):
     @property
     def types(self) -> Mapping[str, pa.DataType]: ...
 
+    @property
+    def columns(self) -> Mapping[str, str] | None:
+        """The column that each of them is; None: some are more than a column."""
+
     def including(self, texts: Iterable[str]) -> RowExpressions: ...
 
     def evaluate(self, table: pa.Table) -> Mapping[str, pa.ChunkedArray]: ...
@@ -70,6 +74,7 @@ class OperatorSpec:
     windows: tuple[tuple[str, Window], ...]
     expressions: RowExpressions
     read: Callable[[Any], pa.Table]  # any batch a user pushes -> a table of `schema`
+    reads_as_is: bool = False  # `read` gives tables of `schema` back as they are
     keys: tuple[str, ...] = ()
     watermark: int | str | None = None  # bound in ticks, MANUAL, or None: declared in order
     lateness: int | None = None

@@ -93,6 +93,11 @@ class WindowSet:
         return min(found)
 
     @property
+    def grain(self) -> int:
+        """On event time, all starts and ends lie a multiple of this apart."""
+        return 1 if self._others or self._family is None else self._family.grain
+
+    @property
     def periodic(self) -> bool:
         """Whether all windows are periodic."""
         return not self._others

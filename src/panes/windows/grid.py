@@ -28,6 +28,8 @@ _DIGITS = 12
 #: Places below this can be added and subtracted in int64; beyond it each window is asked alone.
 _SAFE = 2**62
 _PRUNED = 64
+#: Up to this many numbers are sorted as they are.
+_FEW = 64
 
 
 @dataclass(frozen=True)
@@ -110,8 +112,18 @@ class Grid:
         return np.array([self.value(place) for place in exact], self.dtype)
 
 
-def distinct(values: Array) -> Array:
-    """Sorted, each value once: by sorting, which takes a fraction of the time that `numpy.unique` does."""
+def distinct(values: Array, grain: int = 1) -> Array:
+    """Sorted, each value once; they lie a multiple of `grain` apart.
+
+    By marks where values lie close, and else by sorting: both take a fraction of the time that `numpy.unique` does.
+    """
+    if len(values) > _FEW:
+        first = int(values.min())
+        steps = (int(values.max()) - first) // grain + 1
+        if steps < 4 * len(values):
+            there = np.zeros(steps, bool)
+            there[(values - first) // grain] = True
+            return first + grain * there.nonzero()[0]
     values = np.sort(values)
     new = np.ones(len(values), bool)
     np.not_equal(values[1:], values[:-1], out=new[1:])
@@ -173,7 +185,7 @@ class PeriodicFamily:
         return table[:, 0].copy(), table[:, 2].copy(), table[:, 1].copy()
 
     def _slow(self, *places: int) -> bool:
-        return not len(self) or max(abs(p) for p in places) + self._margin > _SAFE
+        return not self.windows or max(*places, -min(places)) + self._margin > _SAFE
 
     def edges(self, lo: float, hi: float) -> Array:
         """All starts and ends e of all windows with lo < e <= hi, sorted and unique."""
@@ -188,7 +200,7 @@ class PeriodicFamily:
             begin = np.maximum(begin, firsts)
         _, places = _spread(begin, steps, high)
         if len(steps) > 1:
-            places = distinct(places)
+            places = distinct(places, self.grain)
         return grid.values(places)
 
     def ending(self, lo: float, hi: float) -> tuple[Array, Array, Array]:
@@ -198,9 +210,22 @@ class PeriodicFamily:
         if self._slow(low, high):
             return self._ending_one_by_one(lo, hi)
         which, ends = _spread(self._next_ends(low), self._slide, high)
-        order = np.argsort(ends, kind="stable")
+        order = self._by_end(ends)
         which, ends = which[order], ends[order]
         return which, grid.values(ends - self._size[which]), grid.values(ends)
+
+    def _by_end(self, ends: Array) -> Array:
+        """The stable order of ends: several times as fast by numbers of 16 bits, which NumPy sorts by counting."""
+        if len(ends) > _FEW:
+            first = int(ends.min())
+            if (int(ends.max()) - first) // self.grain < 1 << 16:
+                ends = ((ends - first) // self.grain).astype(np.uint16)
+        return ends.argsort(kind="stable")
+
+    @cached_property
+    def grain(self) -> int:
+        """All starts and ends lie a multiple of this apart, in places of the grid."""
+        return int(np.gcd.reduce(np.concatenate((self._slide, self._size, self._offset - self._offset[0]))))
 
     def next_edge(self, value: float) -> float:
         """The smallest start or end > value among all windows."""

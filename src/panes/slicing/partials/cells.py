@@ -1,7 +1,7 @@
 """Partials of one aggregate, held in two ways: in a table that grows at the end, and by number.
 
-A `CellTable` has buffers with room to spare: appending, cutting off the end and dropping from the front don't copy what
-stays, also for ragged fields. A `CellBank` is what sessions keep: numbers are given by the caller and used again after
+A `CellTable` has buffers with room to spare: writing its end anew and dropping from the front don't copy what stays,
+also for ragged fields. A `CellBank` is what sessions keep: numbers are given by the caller and used again after
 `drop`.
 """
 
@@ -21,20 +21,20 @@ Array = np.ndarray
 class Buffer:
     """An array with room at its end."""
 
-    replaced = Replaced("_data", "_head", "_tail", "_held_before")
+    replaced = Replaced("values", "_data", "_tail", "_held_before")
 
     def __init__(self, dtype: np.dtype, journal: Journal) -> None:
         self._data = np.empty(16, dtype)
-        self._head = 0
         self._tail = 0
+        #: what is held, without a copy; good until something is put
+        self.values = self._data[:0]
         self._journal = journal
         #: which places were filled when the call began, if they were in this array
         self._held_before: tuple[int, int] | None = None
 
-    def begin(self) -> list[Watched]:
+    def begin(self) -> None:
         """A call begins: what is held now can be had back."""
-        self._held_before = self._head, self._tail
-        return [self]
+        self._held_before = self._tail - len(self.values), self._tail
 
     def _keep(self, begin: int, end: int) -> None:
         """These places are about to be overwritten."""
@@ -44,124 +44,92 @@ class Buffer:
             if begin < end:
                 self._journal.keep(self._data, slice(begin, end))
 
-    def __len__(self) -> int:
-        return self._tail - self._head
-
     @property
     def nbytes(self) -> int:
         return self._data.nbytes
 
-    def view(self) -> Array:
-        return self._data[self._head : self._tail]
-
-    def append(self, values: Array) -> None:
-        n = len(self)
-        if self._tail + len(values) > len(self._data):
+    def put(self, first: int, values: Array) -> None:
+        """From number `first` on, what is held becomes these values."""
+        held = self.values[:first]
+        tail = self._tail - len(self.values) + first
+        if tail + len(values) > len(self._data):
             room = self._data
-            if 2 * (n + len(values)) > len(room):
-                room = np.empty(3 * (n + len(values)), room.dtype)
+            if 2 * (first + len(values)) > len(room):
+                room = np.empty(3 * (first + len(values)), room.dtype)
                 self._held_before = None
             else:
-                self._keep(0, n)
-            room[:n] = self.view()  # in the same buffer the front half is free: fresh memory is dear
-            self._data, self._head, self._tail = room, 0, n
-        self._keep(self._tail, self._tail + len(values))
-        self._data[self._tail : self._tail + len(values)] = values
-        self._tail += len(values)
+                self._keep(0, first)
+            room[:first] = held  # in the same buffer the front half is free: fresh memory is dear
+            self._data, tail = room, first
+        stop = tail + len(values)
+        self._keep(tail, stop)
+        self._data[tail:stop] = values
+        self._tail, self.values = stop, self._data[tail - first : stop]
 
     def add(self, numbers: Array) -> None:
         """Add to each entry."""
-        self._keep(self._head, self._tail)
-        self._data[self._head : self._tail] += numbers
-
-    def truncate(self, length: int) -> None:
-        self._tail = self._head + length
+        self._keep(self._tail - len(self.values), self._tail)
+        self.values += numbers
 
     def drop(self, count: int) -> None:
-        self._head += count
-
-
-class RaggedBuffer:
-    """Lists with room for more lists at the end."""
-
-    replaced = Replaced("_view")
-
-    def __init__(self, dtype: np.dtype, journal: Journal) -> None:
-        self._lengths = Buffer(np.dtype(np.int64), journal)
-        self._values = Buffer(dtype, journal)
-        self._view: Ragged | None = None
-
-    def begin(self) -> list[Watched]:
-        """A call begins: what is held now can be had back."""
-        return [self, *self._lengths.begin(), *self._values.begin()]
-
-    def __len__(self) -> int:
-        return len(self._lengths)
-
-    @property
-    def nbytes(self) -> int:
-        return self._lengths.nbytes + self._values.nbytes
-
-    def view(self) -> Ragged:
-        if self._view is None:
-            offsets = np.zeros(len(self) + 1, np.int64)
-            np.cumsum(self._lengths.view(), out=offsets[1:])
-            self._view = Ragged(offsets, self._values.view())
-        return self._view
-
-    def append(self, lists: Ragged) -> None:
-        self._view = None
-        self._lengths.append(np.diff(lists.offsets))
-        self._values.append(lists.values[lists.offsets[0] : lists.offsets[-1]])
-
-    def truncate(self, length: int) -> None:
-        stop = self.view().offsets[length]
-        self._view = None
-        self._lengths.truncate(length)
-        self._values.truncate(int(stop))
-
-    def drop(self, count: int) -> None:
-        first = self.view().offsets[count]
-        self._view = None
-        self._lengths.drop(count)
-        self._values.drop(int(first))
+        self.values = self.values[count:]
 
 
 class CellTable:
-    """Cells of one aggregate."""
+    """Cells of one aggregate. The lists of a cell are as long as each other, so that all fields share one `offsets`."""
+
+    replaced = Replaced("_offsets")
 
     def __init__(self, empty: Cells, journal: Journal) -> None:
-        self._fields: list[Buffer | RaggedBuffer] = [
-            RaggedBuffer(f.values.dtype, journal) if isinstance(f, Ragged) else Buffer(f.dtype, journal)
-            for f in empty.fields
-        ]
+        self._ragged = [isinstance(f, Ragged) for f in empty.fields]
+        self._fields = [Buffer((f.values if isinstance(f, Ragged) else f).dtype, journal) for f in empty.fields]
+        self._lengths = Buffer(np.dtype(np.int64), journal)  # of the lists of each cell, if there are any
+        self._offsets: Array | None = np.zeros(1, np.int64)  # the same, added up; None: not known
 
     def begin(self) -> list[Watched]:
         """A call begins: what is held now can be had back."""
-        return [each for buffer in self._fields for each in buffer.begin()]
-
-    def __len__(self) -> int:
-        return len(self._fields[0])
+        buffers = [self._lengths, *self._fields]
+        for buffer in buffers:
+            buffer.begin()
+        return [self, *buffers]
 
     @property
     def nbytes(self) -> int:
-        return sum(f.nbytes for f in self._fields)
+        return self._lengths.nbytes + sum(f.nbytes for f in self._fields)
+
+    def _bounds(self) -> Array:
+        if self._offsets is None:
+            self._offsets = np.zeros(len(self._lengths.values) + 1, np.int64)
+            self._lengths.values.cumsum(out=self._offsets[1:])
+        return self._offsets
 
     def view(self) -> Cells:
         """All cells, without a copy; good until the table changes."""
-        return Cells(tuple(f.view() for f in self._fields))
+        offsets = self._bounds()
+        both = zip(self._fields, self._ragged)
+        return Cells(tuple([Ragged(offsets, f.values) if ragged else f.values for f, ragged in both]))
 
-    def append(self, cells: Cells) -> None:
+    def put(self, first: int, cells: Cells) -> None:
+        """From number `first` on, what is held becomes these cells."""
+        first_value, lengths = 0, None
         for buffer, field in zip(self._fields, cells.fields):
-            buffer.append(field)
-
-    def truncate(self, length: int) -> None:
-        for buffer in self._fields:
-            buffer.truncate(length)
+            if not isinstance(field, Ragged):
+                buffer.put(first, field)
+                continue
+            if lengths is None:
+                first_value, lengths = int(self._bounds()[first]), np.diff(field.offsets)
+                self._lengths.put(first, lengths)
+                self._offsets = None
+            buffer.put(first_value, field.values[field.offsets[0] : field.offsets[-1]])
 
     def drop(self, count: int) -> None:
-        for buffer in self._fields:
-            buffer.drop(count)
+        """Forget the first cells."""
+        values = 0
+        if any(self._ragged):
+            values, self._offsets = int(self._bounds()[count]), None
+            self._lengths.drop(count)
+        for buffer, ragged in zip(self._fields, self._ragged):
+            buffer.drop(values if ragged else count)
 
 
 class CellBank(Protocol):

@@ -13,7 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from panes.aggregates.base import BoundAggregate, Cells
+from panes.aggregates.segments import segment_reduce
 from panes.slicing.arrays import spread
+from panes.slicing.key_index import use_kernels
 from panes.slicing.partials.ring import Ring
 from panes.slicing.partials.row_fold import Picks, Plan, picked, picks, plan, presence
 from panes.slicing.partials.store import CELL_PLACE, CellList, Store, WindowAnswers, fold_equal
@@ -29,6 +31,8 @@ _FEW_SLICES = 4
 _MANY_KEYS = 256
 #: Up to this many windows, it does not pay to look for those over the same slices.
 _FEW_WINDOWS = 64
+#: Sums over all slices are shared by windows if there is one for so many slices.
+_SHARED = 16
 #: With `auto`, the tree is grown when windows are longer than this many slices and a call folds more cells than that.
 _LONG = 16
 _HEAVY = 1 << 14
@@ -137,19 +141,37 @@ class DenseStore(Store):
     def _answer_all(self, lo: Array, hi: Array) -> WindowAnswers:
         """Without keys: every window is one fold."""
         n = len(lo)
-        which = None
-        if n > _FEW_WINDOWS:
-            lo, hi, which = _distinct(lo, hi)
+        lo, hi, which = _each_once(lo, hi)
         self._choose(lo, hi)
         if not self._ring.tree and hi[0] == hi[-1]:
             values = self._ending_together(lo, int(hi[0]))
         else:
-            rows, offsets = self._ring.cover(lo, hi)
-            self._folded += len(rows)
-            values = [agg.lower_ranges(self._ring.flat(a), rows, offsets) for a, agg in enumerate(self._aggs)]
+            values = self._ranges(lo, hi)
         if which is not None:
             values = [v.take(pa.array(which)) for v in values]
         return WindowAnswers(np.ones(n, np.int64), np.zeros(n, np.int64), tuple(values))
+
+    def _ranges(self, lo: Array, hi: Array) -> list[pa.Array]:
+        """Windows over slices [lo, hi)."""
+        rows, offsets = self._ring.cover(lo, hi)
+        self._folded += len(rows)
+        if _SHARED * len(lo) < len(self._ring):
+            return [agg.lower_ranges(cells, rows, offsets) for agg, cells in zip(self._aggs, self._ring.flat)]
+        slices = self._ring.rows()
+        found = []
+        for agg, cells in zip(self._aggs, self._ring.flat):
+            if agg.ufuncs is None:
+                found.append(agg.lower_ranges(cells, rows, offsets))
+                continue
+            fields = [
+                # whole numbers can be added up once for all windows: what is too much is taken off without a trace
+                _differences(field.take(slices), lo, hi)
+                if ufunc is np.add and field.dtype == np.int64
+                else segment_reduce(ufunc, field.take(rows), offsets, 0)
+                for ufunc, field in zip(agg.ufuncs, cells.fields)
+            ]
+            found.append(agg.lower(Cells(tuple(fields))))
+        return found
 
     def _ending_together(self, lo: Array, hi: int) -> list[pa.Array]:
         """Windows over the slices from lo[i] to one and the same end."""
@@ -157,7 +179,7 @@ class DenseStore(Store):
         rows = self._ring.row(np.arange(first, hi))
         self._folded += len(rows)
         starts = lo - first
-        return [agg.lower_endings(self._ring.flat(a).take(rows), starts) for a, agg in enumerate(self._aggs)]
+        return [agg.lower_endings(cells.take(rows), starts) for agg, cells in zip(self._aggs, self._ring.flat)]
 
     def _answer_few(self, lo: Array, hi: Array, news: Array) -> WindowAnswers:
         keys = self._ring.width
@@ -173,12 +195,9 @@ class DenseStore(Store):
         else:
             seen = self._seen(*self._index(news, hi))
         self._folded += len(index)
-        chosen = np.flatnonzero(seen)
-        found = []
-        for a, agg in enumerate(self._aggs):
-            folded = agg.fold(self._ring.flat(a).take(index), offsets)
-            found.append(folded.take(chosen))
-        return chosen, found
+        chosen = seen.nonzero()[0]
+        found = [agg.fold(cells.take(index), offsets) for agg, cells in zip(self._aggs, self._ring.flat)]
+        return chosen, found if len(chosen) == len(seen) else [folded.take(chosen) for folded in found]
 
     def _index(self, lo: Array, hi: Array) -> tuple[Array, Array]:
         """Flat indexes of the cells of each (range, key), and the offsets of these pairs among them."""
@@ -240,7 +259,7 @@ class DenseStore(Store):
             rows, offsets = self._ring.cover(lo, hi)
             index = rows * self._ring.columns + slot
             self._folded += len(index)
-            return tuple(agg.lower_ranges(self._ring.flat(a), index, offsets) for a, agg in enumerate(self._aggs))
+            return tuple(agg.lower_ranges(cells, index, offsets) for agg, cells in zip(self._aggs, self._ring.flat))
 
     def holds(self, slot: int, lo: Array, hi: Array) -> Array:
         if slot >= self._ring.width:
@@ -264,7 +283,20 @@ class DenseStore(Store):
             present = present & wanted
         at, slot = np.nonzero(present)
         index = rows[at] * self._ring.columns + slot
-        return CellList(at, slot, tuple(self._ring.flat(a).take(index) for a in range(len(self._aggs))))
+        return CellList(at, slot, tuple(cells.take(index) for cells in self._ring.flat))
+
+
+def _each_once(lo: Array, hi: Array) -> tuple[Array, Array, Array | None]:
+    """Distinct ranges, and which of them each range is, None if all are; ranges lie by their ends."""
+    if len(lo) <= _FEW_WINDOWS:
+        return lo, hi, None
+    if not use_kernels(len(lo)):
+        return _distinct(lo, hi)
+    from panes.slicing import kernels
+
+    first, which = np.empty(len(lo), np.int64), np.empty(len(lo), np.int64)
+    n = kernels.number_ranges(lo, hi, np.full(int(hi[-1]), -1), first, which)
+    return (lo, hi, None) if n == len(lo) else (lo[first[:n]], hi[first[:n]], which)
 
 
 def _distinct(lo: Array, hi: Array) -> tuple[Array, Array, Array]:
@@ -281,6 +313,13 @@ def _distinct(lo: Array, hi: Array) -> tuple[Array, Array, Array]:
     which = np.empty(len(lo), np.int64)
     which[order] = np.cumsum(new) - 1
     return start[new], end[new], which
+
+
+def _differences(values: Array, lo: Array, hi: Array) -> Array:
+    """Sums of whole numbers over ranges."""
+    before = np.zeros(len(values) + 1, np.int64)
+    values.cumsum(out=before[1:])
+    return before.take(hi) - before.take(lo)
 
 
 def _any(flags: Array, offsets: Array) -> Array:

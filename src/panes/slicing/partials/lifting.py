@@ -104,12 +104,12 @@ def lift_slices(rows: RowBatch, placed: Placed, aggs: Sequence[Agg], keys: int, 
     """One partial per (slice, key); a block if the store is dense and it is not mostly empty."""
     n, slices = len(rows), len(placed.starts)
     if rows.slots is None and placed.offsets is not None:
-        cells = tuple(a.bound.lift(rows.inputs(a.inputs), placed.offsets) for a in aggs)
+        cells = tuple([a.bound.lift(rows.inputs(a.inputs), placed.offsets) for a in aggs])
         return Block(placed.starts, 1, None, cells)
     if slices * keys > _WASTE * n + _SPARE or not dense:
         return _lift_loose(rows, placed, aggs, keys)
     groups = _cells_met(rows, placed, keys)
-    cells = tuple(a.bound.lift_groups(rows.inputs(a.inputs), groups, slices * keys) for a in aggs)
+    cells = tuple([a.bound.lift_groups(rows.inputs(a.inputs), groups, slices * keys) for a in aggs])
     present = _present(rows, groups, slices * keys, aggs, cells)
     starts = placed.starts
     filled = present.reshape(slices, keys).any(axis=1) if slices > 1 else np.ones(1, bool)

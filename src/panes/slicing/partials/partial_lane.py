@@ -76,7 +76,7 @@ class PartialLane(Lane):
         found += self.slices.begin()
         if self.early is not None:
             found.append(self.early)
-        if self.sessions:
+        if self.sessions.running:
             self._journal.undo_by(self._lift_anew)
             found += self.sessions.begin()
         return found
@@ -110,8 +110,8 @@ class PartialLane(Lane):
         lo, hi = rows.bounds()
         self.last_time = max(self.last_time, hi)
         self.keys = max(self.keys, rows.slots_below())
-        placed = self.slices.place(rows, lo, hi) if self.slices else None
-        if self.sessions:
+        placed = self.slices.place(rows, lo, hi) if self.slices.windows.queries else None
+        if self.sessions.running:
             atoms = self._lifter.lift(rows, placed, self.sessions.deadlines(rows), self.aggs, self.keys)
             self.sessions.take(atoms)
             if atoms.starts is not None and atoms.at is not None:
@@ -120,7 +120,7 @@ class PartialLane(Lane):
                     delta = fold_equal(delta, [a.bound for a in self.aggs])
                 self.slices.take(Loose(atoms.starts, delta.at, delta.slots, delta.cells))
         elif placed is not None:
-            self.slices.take(lift_slices(rows, placed, self.aggs, self.keys, dense=self.slices.dense))
+            self.slices.take(lift_slices(rows, placed, self.aggs, self.keys, dense=self.slices.store.dense))
 
     def take(self, batch: Arriving) -> Taken:
         self.last_time = max(self.last_time, batch.rows.bounds()[1])
@@ -148,11 +148,12 @@ class PartialLane(Lane):
         if watermark <= self.watermark:
             return no_results(self.aggs)
         before, self.watermark = self.watermark, watermark
-        parts = [self.slices.due(before, watermark)] if self.slices else []
-        if self.sessions:
+        parts = [self.slices.due(before, watermark)] if self.slices.windows.queries else []
+        if self.sessions.running:
             parts.append(self.sessions.due(watermark, keep=self.lateness is not None))
         self._forget()
-        return self._closed(join(parts, self.aggs))
+        found = parts[0] if len(parts) == 1 else join(parts, self.aggs)
+        return found if self.early is None else self._closed(found)
 
     def stand(self) -> list[Results]:
         assert self.early is not None
@@ -169,11 +170,11 @@ class PartialLane(Lane):
     def _forget(self) -> None:
         """Event time has moved on: forget what no row can change any more."""
         progress = self._progress()
-        if self.slices:
+        if self.slices.windows.queries:
             self.slices.purge_now_and_then(progress)
-        if self.sessions and self.lateness is not None:
+        if self.lateness is not None:
             self.sessions.purge(progress)
-        self.revisions.forget_before(progress)
+            self.revisions.forget_before(progress)
         if self.early is not None:
             self.early.forget_before(progress)
 

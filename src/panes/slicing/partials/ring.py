@@ -9,12 +9,14 @@ Slices are numbered on and on, so that nodes keep their place while slices come 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from panes.aggregates.base import BoundAggregate, Cells
-from panes.slicing.arrays import spread
+from panes.slicing.arrays import empty, spread
+from panes.slicing.key_index import use_kernels
 from panes.state.journal import Journal, Replaced
 
 Array = np.ndarray
@@ -24,8 +26,10 @@ _ROWS = 16
 #: of them than slices need.
 _WIDE = 4096
 _WIDE_ROWS = 2
-#: Up to this many ranges are covered one by one, which is quicker than all at once.
-_FEW = 64
+#: To cover a range is as much work as this many rows of a compiled loop, which is not worth it for few ranges, nor, if
+#: Numba is still to be imported, before many were covered.
+_WORTH = 32
+_FEW = 8
 
 
 class Ring:
@@ -38,6 +42,7 @@ class Ring:
         "columns",
         "present",
         "fields",
+        "flat",
         "_base",
         "_n",
         "_rows",
@@ -53,7 +58,9 @@ class Ring:
         self.tree = tree
         self.width = columns  # columns in use
         self._aggs = tuple(aggs)
+        self._sums = all(ufunc is np.add for a in self._aggs for ufunc in a.ufuncs or (None,))
         self._identity = [a.empty(1).fields for a in self._aggs]
+        self._covered = 0  # ranges so far
         self._base = 0  # number of the first slice
         self._n = 0
         self._allocate(_ROWS, columns)
@@ -96,6 +103,8 @@ class Ring:
         self.fields = [
             tuple(np.empty((height, columns), none.dtype) for none in identity) for identity in self._identity
         ]
+        #: all partials of each aggregate; that of (row, slot) is number row * columns + slot
+        self.flat = [Cells(tuple([f.reshape(-1) for f in fields])) for fields in self.fields]
         self._blank = np.zeros(rows, bool)  # rows of new slices: their content is that of an old one
         self._valid = bytearray(2 * rows)  # nodes that are up to date; bytes, since most are looked at one by one
 
@@ -213,8 +222,8 @@ class Ring:
             self._journal.saw(self._blank, rows, True)
             self._blank[rows] = False
             self.present.reshape(-1)[where] = present
-            for a, cell in enumerate(cells):
-                for field, value in zip(self.flat(a).fields, cell.fields):
+            for held, cell in zip(self.flat, cells):
+                for field, value in zip(held.fields, cell.fields):
                     field[where] = value
             return
         self.fill(rows)
@@ -227,8 +236,7 @@ class Ring:
         before = flags[where]
         journal.saw(flags, where, before)
         flags[where] = before | present
-        for a, (agg, cell) in enumerate(zip(self._aggs, cells)):
-            held = self.flat(a)
+        for agg, held, cell in zip(self._aggs, self.flat, cells):
             old = held.take(where)
             merged = agg.merge(old, cell)
             for field, was, value in zip(held.fields, old.fields, merged.fields):
@@ -269,34 +277,22 @@ class Ring:
         """Partials of aggregate number `a` in one row or several, row by row, columns in use only."""
         return Cells(tuple(f[rows, : self.width].reshape(-1) for f in self.fields[a]))
 
-    def flat(self, a: int) -> Cells:
-        """All partials of aggregate number `a`; that of (row, slot) is number row * columns + slot."""
-        return Cells(tuple(f.reshape(-1) for f in self.fields[a]))
-
     def cover(self, lo: Array, hi: Array) -> tuple[Array, Array]:
         """Rows that together stand for each range of slices, and the offsets of the ranges among them."""
         if not self.tree:
             at, offsets = spread(lo, hi)
             return self.row(at), offsets
-        if len(lo) <= _FEW:
+        self._covered += len(lo)
+        if not use_kernels(min(_WORTH * len(lo), max(self._covered // 8, _WORTH * _FEW))):
             return self._cover_few(lo.tolist(), hi.tolist())
-        a, b = self._base + lo, self._base + hi
-        owners, rows, wanted = [], [], []
-        for level in range(self._rows.bit_length()):
-            open_ = a < b
-            left, right = np.flatnonzero(open_ & (a & 1 == 1)), np.flatnonzero(open_ & (b & 1 == 1))
-            nodes = np.concatenate((a[left], b[right] - 1))
-            owners += [left, right]
-            rows.append(self._node(level, nodes))
-            wanted.append(nodes)
-            a, b = (a + 1) >> 1, b >> 1
-            if not (a < b).any():
-                break
-        self._compute(wanted)
-        owner = np.concatenate(owners)
-        offsets = np.zeros(len(lo) + 1, np.int64)
-        np.cumsum(np.bincount(owner, minlength=len(lo)), out=offsets[1:])
-        return np.concatenate(rows)[np.argsort(owner, kind="stable")], offsets
+        from panes.slicing import kernels
+
+        most = 2 * len(lo) * int((hi - lo).max(initial=0)).bit_length() + 1
+        rows, stale, offsets = empty(most), empty(self._rows), np.empty(len(lo) + 1, np.int64)
+        n = kernels.cover(lo, hi, self._base, np.frombuffer(self._valid, np.uint8), rows, offsets, stale)
+        if n:
+            self._compute(np.sort(stale[:n]))
+        return rows[: offsets[-1]], offsets
 
     def _cover_few(self, lo: list[int], hi: list[int]) -> tuple[Array, Array]:
         rows, offsets = [], [0]
@@ -351,25 +347,22 @@ class Ring:
             self._valid[row] = 1
         return row
 
-    def _node(self, level: int, numbers: Array) -> Array:
-        """Rows of nodes of a level; level 0 are the slices."""
-        return 2 * self._rows - (2 * self._rows >> level) + (numbers & ((self._rows >> level) - 1))
+    def _compute(self, rows: Array) -> None:
+        """Compute nodes, given by their rows, lowest levels first; what lies below them is up to date or among them."""
+        if self._sums:
+            from panes.slicing import kernels
 
-    def _compute(self, wanted: list[Array]) -> None:
-        """Compute nodes (given per level) that are out of date, and those below that they need."""
-        valid = np.frombuffer(self._valid, np.uint8)
-        stale: list[Array] = []
-        below = np.empty(0, np.int64)
-        for level in range(len(wanted) - 1, 0, -1):
-            nodes = np.concatenate((wanted[level], below))
-            nodes = np.unique(nodes[valid[self._node(level, nodes)] == 0])
-            stale.append(nodes)
-            below = np.concatenate((2 * nodes, 2 * nodes + 1))
-        for level, nodes in enumerate(reversed(stale), start=1):
-            if len(nodes):
-                rows = self._node(level, nodes)
-                self._join(rows, self._node(level - 1, 2 * nodes), self._node(level - 1, 2 * nodes + 1))
-                valid[rows] = 1
+            self.combines += self.width * len(rows)
+            kernels.mark_nodes(self.present, self.width, rows)
+            for field in (f for fields in self.fields for f in fields):
+                kernels.add_nodes(field, self.width, rows)
+            return
+        whole = 2 * self._rows
+        levels = [whole - (whole >> level) for level in range(1, whole.bit_length())]
+        for first, stop in pairwise(rows.searchsorted(levels).tolist()):
+            if first < stop:
+                nodes = rows[first:stop]
+                self._join(nodes, 2 * nodes - whole, 2 * nodes - whole + 1)
 
     def _join(self, out: Array, left: Array, right: Array) -> None:
         """Rows `out` become the rows `left` combined with the rows `right`."""

@@ -127,12 +127,12 @@ class SlicePartials:
     def take(self, lifted: Block | Loose) -> None:
         at, fresh = self.slices.place(lifted.starts)
         self.updates += len(at) - len(fresh)
-        self.store.open(fresh, len(self.slices))
+        self.store.open(fresh, len(self.slices.starts))
         if isinstance(lifted, Loose):
             self.store.add(CellList(at[lifted.at], lifted.slots, lifted.cells))
         else:
             self.store.add_block(at, lifted.keys, lifted.present, lifted.cells)
-        if len(fresh) and self.dense and self.keyed:
+        if len(fresh) and self.keyed and self.store.dense:
             self._check_density()
 
     def _check_density(self) -> None:
@@ -185,14 +185,14 @@ class SlicePartials:
 
     def partials(self, spans: Spans) -> CellList:
         """What windows hold, before it is lowered: `at` is the number of the window; those without rows have none."""
-        lo, hi = self.slices.position(spans.start), self.slices.position(spans.end)
+        lo, hi = self.windows.positions(self.slices.starts, spans)
         some = (lo < hi).nonzero()[0]
         found = self.store.partials(lo[some], hi[some])
         return CellList(some[found.at], found.slots, found.cells)
 
     def _ranges(self, spans: Spans) -> tuple[Array, Array, Array]:
         """Positions of the slices of each window: first, behind the last, and from where on there must be rows."""
-        lo, hi = self.slices.position(spans.start), self.slices.position(spans.end)
+        lo, hi = self.windows.positions(self.slices.starts, spans)
         news = self.slices.position(self.windows.news_from(spans)) if self.windows.fresh else lo
         return lo, hi, news
 
@@ -225,7 +225,7 @@ class SlicePartials:
 
     def purge_now_and_then(self, progress: int) -> None:
         """Purge when slices have become an eighth more: finding out which can go costs as much as to answer windows."""
-        if len(self.slices) > self._after_purge + (self._after_purge >> 3):
+        if len(self.slices.starts) > self._after_purge + (self._after_purge >> 3):
             self.purge(progress)
 
     def purge(self, progress: int) -> None:
@@ -239,11 +239,11 @@ class SlicePartials:
             self.store.drop(count)
             self.slices.drop(count)
             self.edges.thaw(horizon)
-        if len(self.slices) > self._crowded:
+        if len(self.slices.starts) > self._crowded:
             self._join(progress)
-            left = len(self.slices)
+            left = len(self.slices.starts)
             self._crowded = _CROWDED + left + (left >> 1) if self.in_order else max(_MANY, 2 * left)
-        self._after_purge = len(self.slices)
+        self._after_purge = len(self.slices.starts)
 
     def tidy(self, progress: int) -> None:
         """Hold only what is needed, whenever that was looked at last."""

@@ -28,11 +28,11 @@ _MOST = 4
 class EdgeCache:
     """Edges of a set of context-free windows on event time."""
 
-    replaced = Replaced("_frozen", "_others", "_family", "_rate", "_edges", "_lo", "_hi")
+    replaced = Replaced("frozen", "_others", "_family", "_rate", "_edges", "_lo", "_hi")
 
     def __init__(self, windows: Sequence[ContextFree], journal: Journal | None = None) -> None:
         self._journal = Journal()  # there is nothing to take back yet
-        self._frozen = (np.empty(0, np.int64), np.empty(0, np.int64))  # starts and ends of slices
+        self.frozen = (np.empty(0, np.int64), np.empty(0, np.int64))  # starts and ends of slices
         self.set_windows(windows)
         self._journal = journal or self._journal
 
@@ -49,23 +49,19 @@ class EdgeCache:
     def freeze(self, starts: Array, ends: Array) -> None:
         """Keep the bounds of these slices, whatever windows say."""
         self._journal.keep_attributes(self)
-        self._frozen = (starts, ends)
+        self.frozen = (starts, ends)
         self._forget()
 
     def thaw(self, horizon: int) -> None:
         """Slices that end at or before the horizon need no care any more."""
-        starts, ends = self._frozen
+        starts, ends = self.frozen
         if len(starts) and ends[0] <= horizon:
             kept = ends > horizon
             self.freeze(starts[kept], ends[kept])
 
-    @property
-    def frozen(self) -> tuple[Array, Array]:
-        return self._frozen
-
     def splits(self, values: Array) -> Array:
         """Whether each value lies strictly inside a frozen slice."""
-        starts, ends = self._frozen
+        starts, ends = self.frozen
         if not len(starts):
             return np.zeros(len(values), bool)
         at = np.maximum(np.searchsorted(starts, values) - 1, 0)
@@ -92,7 +88,7 @@ class EdgeCache:
 
     def next_edge(self, time: int) -> int:
         """The smallest edge after a time; NEVER if there is none."""
-        starts, ends = self._frozen
+        starts, ends = self.frozen
         at = int(np.searchsorted(starts, time, side="right"))
         if at and time < ends[at - 1]:
             return int(ends[at - 1])
@@ -110,20 +106,29 @@ class EdgeCache:
     def _list(self, lo: int, hi: int) -> Array:
         ahead = int(min(max(_AHEAD / self._rate, hi - lo), 2**62)) if self._rate else 2**62
         low, high = max(lo - (hi - lo), ALWAYS + 1), min(hi + ahead, NEVER - 1)
+        if self._lo <= low <= self._hi < high:  # time goes on: what is listed stays
+            before = self._edges[self._edges.searchsorted(low, "right") - 1 :]
+            edges = np.concatenate((before, self._after(self._hi, high)))
+        else:
+            edges = np.concatenate((self.starts(np.array([low])), self._after(low, high)))
+        self._edges, self._lo, self._hi = edges, low, high
+        return edges
+
+    def _after(self, low: int, high: int) -> Array:
+        """Where slices start that do so after `low`, up to `high`."""
         parts = [w.edges(low, high) for w in self._others]
         if self._family is not None:
             parts.append(self._family.edges(low, high))
-        before = self.starts(np.array([low]))
-        starts, ends = self._frozen
-        bounds = np.concatenate((starts, ends))
-        edges = distinct(np.concatenate((before, bounds[(bounds > low) & (bounds <= high)], *parts)))
-        self._edges = edges[~self.splits(edges)]
-        self._lo, self._hi = low, high
-        return self._edges
+        starts, ends = self.frozen
+        if len(starts):
+            bounds = np.concatenate((starts, ends))
+            parts.append(bounds[(bounds > low) & (bounds <= high)])
+        edges = parts[0] if len(parts) == 1 else distinct(np.concatenate(parts)) if parts else np.empty(0, np.int64)
+        return edges[~self.splits(edges)] if len(starts) else edges
 
     def _thawed(self, found: Array, times: Array) -> Array:
         """Slice starts with frozen slices respected."""
-        starts, ends = self._frozen
+        starts, ends = self.frozen
         if not len(starts):
             return found
         at = np.searchsorted(starts, times, side="right") - 1
@@ -174,19 +179,15 @@ def _next_edge(window: ContextFree, time: int) -> int:
 class SliceList:
     """Sorted starts. Appending and dropping at the front are cheap, inserting copies."""
 
-    replaced = Replaced("_buffer", "_head", "_tail")
+    replaced = Replaced("starts", "_buffer", "_tail")
 
     def __init__(self) -> None:
         self._buffer = np.empty(16, np.int64)
-        self._head = 0
-        self._tail = 0
+        self._tail = 0  # where the next start goes
+        self.starts = self._buffer[:0]
 
     def __len__(self) -> int:
-        return self._tail - self._head
-
-    @property
-    def starts(self) -> Array:
-        return self._buffer[self._head : self._tail]
+        return len(self.starts)
 
     def position(self, values: Array) -> Array:
         """The number of slices that start before each value."""
@@ -213,7 +214,7 @@ class SliceList:
 
     def drop(self, count: int) -> None:
         """Forget the first slices."""
-        self._head += count
+        self.starts = self.starts[count:]
 
     def keep(self, positions: Array) -> None:
         """Forget all starts but these; what lay behind the others now belongs to the slice before."""
@@ -221,14 +222,16 @@ class SliceList:
 
     def _replace(self, starts: Array) -> None:
         # a buffer of its own: a call that fails goes back to the old one
-        self._buffer, self._head, self._tail = np.empty(max(16, 2 * len(starts)), np.int64), 0, 0
+        self._buffer, self._tail = np.empty(max(16, 2 * len(starts)), np.int64), 0
+        self.starts = self._buffer[:0]
         self._append(starts)
 
     def _append(self, starts: Array) -> None:
-        n = len(self)
+        n = len(self.starts)
         if self._tail + len(starts) > len(self._buffer):
             bigger = np.empty(2 * (n + len(starts)), np.int64)
             bigger[:n] = self.starts
-            self._buffer, self._head, self._tail = bigger, 0, n
-        self._buffer[self._tail : self._tail + len(starts)] = starts
-        self._tail += len(starts)
+            self._buffer, self._tail = bigger, n
+        first, stop = self._tail - n, self._tail + len(starts)
+        self._buffer[self._tail : stop] = starts
+        self._tail, self.starts = stop, self._buffer[first:stop]

@@ -47,7 +47,12 @@ class SparseStore(Store):
 
     def begin(self) -> list[Watched]:
         self._journal.keep_length(self._runs)
-        return [self, *self._at.begin(), *self._slots.begin(), *(b for cells in self._cells for b in cells.begin())]
+        self._at.begin()
+        self._slots.begin()
+        watched: list[Watched] = [self, self._at, self._slots]
+        for cells in self._cells:
+            watched += cells.begin()
+        return watched
 
     @property
     def combines(self) -> int:
@@ -60,7 +65,7 @@ class SparseStore(Store):
     @property
     def occupied(self) -> int:
         self._settle()
-        return len(self._at)
+        return len(self._at.values)
 
     @property
     def nbytes(self) -> int:
@@ -74,13 +79,13 @@ class SparseStore(Store):
         if not len(fresh) or fresh[0] == total - len(fresh):
             return  # all at the end
         gaps = self._base + fresh - np.arange(len(fresh))  # numbers before which there is a new one
-        self._at.add(np.searchsorted(gaps, self._at.view(), side="right"))
+        self._at.add(np.searchsorted(gaps, self._at.values, side="right"))
         self._runs = [CellList(r.at + np.searchsorted(gaps, r.at, side="right"), r.slots, r.cells) for r in self._runs]
 
     def drop(self, count: int) -> None:
         self._settle(count)
         self._base += count
-        gone = int(np.searchsorted(self._at.view(), self._base))
+        gone = int(np.searchsorted(self._at.values, self._base))
         self._at.drop(gone)
         self._slots.drop(gone)
         for cells in self._cells:
@@ -97,7 +102,7 @@ class SparseStore(Store):
             return
         self._runs.append(CellList(delta.at + self._base, delta.slots, delta.cells))
         self._waiting += len(delta)
-        if self._waiting > max(_WAITING, len(self._at)):
+        if self._waiting > max(_WAITING, len(self._at.values)):
             self._settle()
 
     def add_block(self, at: Array, keys: int, present: Array | None, cells: Sequence[Cells]) -> None:
@@ -116,10 +121,10 @@ class SparseStore(Store):
         if not runs:
             return
         first = min(int(r.at.min()) for r in runs)
-        cut = int(np.searchsorted(self._at.view(), first))
-        if cut < len(self._at):
-            tail = tuple(Cells.concat([c.view().take(np.arange(cut, len(self._at)))]) for c in self._cells)
-            runs.insert(0, CellList(self._at.view()[cut:].copy(), self._slots.view()[cut:].copy(), tail))
+        cut = int(np.searchsorted(self._at.values, first))
+        if cut < len(self._at.values):
+            tail = tuple([c.view().take(np.arange(cut, len(self._at.values))) for c in self._cells])
+            runs.insert(0, CellList(self._at.values[cut:].copy(), self._slots.values[cut:].copy(), tail))
         together = CellList(
             np.concatenate([r.at for r in runs]),
             np.concatenate([r.slots for r in runs]),
@@ -127,13 +132,10 @@ class SparseStore(Store):
         )
         settled = fold_equal(together, self._aggs)
         self._folded += len(together) - len(settled)
-        self._at.truncate(cut)
-        self._slots.truncate(cut)
-        self._at.append(settled.at)
-        self._slots.append(settled.slots)
+        self._at.put(cut, settled.at)
+        self._slots.put(cut, settled.slots)
         for table, cells in zip(self._cells, settled.cells):
-            table.truncate(cut)
-            table.append(cells)
+            table.put(cut, cells)
 
     def answer(self, lo: Array, hi: Array, news: Array) -> WindowAnswers:
         if not self._keyed:
@@ -144,7 +146,7 @@ class SparseStore(Store):
             return WindowAnswers(np.ones(len(lo), np.int64), np.zeros(len(lo), np.int64), values)
         index, slots, which, bounds = self._by_key(lo, hi)
         # cells of a key lie in order of their slices: the last one tells whether there is news
-        fresh = np.flatnonzero(self._at.view()[index[bounds[1:] - 1]] >= self._base + news[which])
+        fresh = np.flatnonzero(self._at.values[index[bounds[1:] - 1]] >= self._base + news[which])
         if len(fresh) < len(which):
             kept, kept_bounds = spread(bounds[fresh], bounds[fresh + 1])
             index, slots, which, bounds = index[kept], slots[kept], which[fresh], kept_bounds
@@ -165,15 +167,15 @@ class SparseStore(Store):
         index, offsets = self._between(lo, hi)
         self._folded += len(index)
         owner = np.repeat(np.arange(len(lo)), np.diff(offsets))
-        order = stable_order_of_pairs(owner, self._slots.view()[index])
+        order = stable_order_of_pairs(owner, self._slots.values[index])
         index, owner = index[order], owner[order]
-        slots = self._slots.view()[index]
+        slots = self._slots.values[index]
         bounds = segments(owner, slots)
         return index, slots, owner[bounds[:-1]], bounds
 
     def _between(self, lo: Array, hi: Array) -> tuple[Array, Array]:
         """Indexes of the cells of each range of slices, and the offsets of the ranges among them."""
-        at = self._at.view()
+        at = self._at.values
         return spread(np.searchsorted(at, self._base + lo), np.searchsorted(at, self._base + hi))
 
     def answer_one(self, slot: int, lo: Array, hi: Array) -> tuple[pa.Array, ...]:
@@ -191,27 +193,27 @@ class SparseStore(Store):
         if not len(lo):
             return lo, lo, lo
         self._settle(int(hi.max()))
-        at = self._at.view()
+        at = self._at.values
         a, b = np.searchsorted(at, self._base + np.array([lo.min(), hi.max()])).tolist()
-        mine = a + np.flatnonzero(self._slots.view()[a:b] == slot)
+        mine = a + np.flatnonzero(self._slots.values[a:b] == slot)
         held = at[mine] - self._base
         return mine, np.searchsorted(held, lo), np.searchsorted(held, hi)
 
     def used_slots(self) -> Array:
-        return np.unique(np.concatenate([self._slots.view(), *(r.slots for r in self._runs)]))
+        return np.unique(np.concatenate([self._slots.values, *(r.slots for r in self._runs)]))
 
     def renumber(self, moved: Array) -> None:
-        slots = self._slots.view()
+        slots = self._slots.values
         slots[:] = moved[slots]
         self._runs = [CellList(r.at, moved[r.slots], r.cells) for r in self._runs]
 
     def cells(self, slots: Array | None) -> CellList:
         self._settle()
-        index = np.arange(len(self._at))
+        index = np.arange(len(self._at.values))
         if slots is not None:
-            index = np.flatnonzero(np.isin(self._slots.view(), slots))
+            index = np.flatnonzero(np.isin(self._slots.values, slots))
         cells = tuple(c.view().take(index) for c in self._cells)
-        return CellList(self._at.view()[index] - self._base, self._slots.view()[index], cells)
+        return CellList(self._at.values[index] - self._base, self._slots.values[index], cells)
 
 
 def _split(runs: Sequence[CellList], limit: int) -> tuple[list[CellList], list[CellList]]:

@@ -18,6 +18,8 @@ from panes.windows.grid import check_count
 
 #: Listing this many windows that turn out empty costs less than being careful.
 _CARELESS = 4096
+#: So many windows are looked up all at once.
+_MANY = 256
 
 
 @dataclass(eq=False)
@@ -150,6 +152,23 @@ class TimeWindows:
             mine = spans.number == number
             out[mine] = np.maximum(out[mine], spans.end[mine] - fresh)
         return out
+
+    def positions(self, slices: Array, spans: Spans) -> tuple[Array, Array]:
+        """How many slices start before each window, and before its end.
+
+        Looked up rather than searched where windows are many for the stretch that slices lie in.
+        """
+        if len(spans) > _MANY:
+            grain = self._set.grain
+            first = int(slices[0]) - (int(slices[0]) - int(spans.start[0])) % grain
+            steps = (int(slices[-1]) - first) // grain + 1
+            if steps < 2 * len(spans):
+                before = np.zeros(steps + 1, np.int64)
+                np.bincount((slices - first) // grain, minlength=steps).cumsum(out=before[1:])
+                at = ((ticks - first) // grain for ticks in (spans.start, spans.end))
+                lo, hi = (before.take(a, mode="clip") for a in at)
+                return lo, hi
+        return slices.searchsorted(spans.start), slices.searchsorted(spans.end)
 
     def start_between(self, slices: Array, progress: int) -> Array:
         """For each slice but the first, whether a window that ends after `progress` starts after the slice before.

@@ -14,11 +14,14 @@ import numpy as np
 import pyarrow as pa
 
 from panes.aggregates.base import BoundAggregate, Cells
-from panes.slicing.arrays import spread
+from panes.slicing.arrays import empty, spread
+from panes.slicing.key_index import use_kernels
 
 Array = np.ndarray
 #: Cells listed at once by a lazy fold.
 _AT_ONCE = 1 << 22
+#: NumPy adds up to this many numbers one after the other, and more of them in pairs.
+_SHORT = 8
 
 
 def lower_ranges(
@@ -28,12 +31,16 @@ def lower_ranges(
     total = int((hi - lo).sum())
     size = len(cells[0]) if cells else 0
     eager = store == "eager" or (store == "auto" and total > 4 * size + 20 * len(lo) * max(1, size.bit_length()))
+    short = not eager and use_kernels(total) and int((hi - lo).max()) <= _SHORT
+    summed = [short and _is_sum(aggregate, partials) for aggregate, partials in zip(aggregates, cells)]
     lazy = [not eager or aggregate.laws.holistic for aggregate in aggregates]
     # all cells of all ranges, listed once for all aggregates if they are few
-    listed = spread(lo, hi) if any(lazy) and total <= _AT_ONCE else None
+    listed = spread(lo, hi) if any(lazy) and not all(summed) and total <= _AT_ONCE else None
     values = []
-    for aggregate, partials, is_lazy in zip(aggregates, cells, lazy):
-        if not is_lazy:
+    for aggregate, partials, is_lazy, is_summed in zip(aggregates, cells, lazy, summed):
+        if is_summed:
+            values.append(aggregate.lower(Cells(tuple([_sums(field, lo, hi) for field in partials.fields]))))
+        elif not is_lazy:
             nodes, index, offsets = _tree_cover(aggregate, partials, lo, hi)
             values.append(aggregate.lower_ranges(nodes, index, offsets))
         elif listed is not None:
@@ -41,6 +48,20 @@ def lower_ranges(
         else:
             values.append(_piece_by_piece(aggregate, partials, lo, hi))
     return tuple(values), total
+
+
+def _is_sum(aggregate: BoundAggregate, partials: Cells) -> bool:
+    """Whether partials are numbers that are added up, and nothing else."""
+    sums = aggregate.ufuncs is not None and all(ufunc is np.add for ufunc in aggregate.ufuncs)
+    return sums and all(field.dtype in (np.int64, np.float64) for field in partials.fields)
+
+
+def _sums(values: Array, lo: Array, hi: Array) -> Array:
+    from panes.slicing import kernels
+
+    out = empty(len(lo), values.dtype)
+    kernels.sum_short_ranges(values, lo, hi, out)
+    return out
 
 
 def _piece_by_piece(aggregate: BoundAggregate, partials: Cells, lo: Array, hi: Array) -> pa.Array:

@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from panes.aggregates.base import Cells
+from panes.aggregates.base import Cells, Ragged
+from panes.slicing import arrays
+from panes.slicing.key_index import use_kernels
 from panes.slicing.lane import Agg, RowBatch
 from panes.windows.base import KeyRuns
 
@@ -117,10 +119,42 @@ class SliceTable:
             return newer
         if not len(newer):
             return self
+        if self.slot[-1] > newer.slot[0] and use_kernels(len(self) + len(newer)):
+            return _interleaved(self, newer)
         both = SliceTable.concat([self, newer])
         if self.slot[-1] <= newer.slot[0]:
             return both
         return both.take(both.slot.argsort(kind="stable"))
+
+
+def _interleaved(older: SliceTable, newer: SliceTable) -> SliceTable:
+    """The slices of each key, the older ones first."""
+    from panes.slicing import kernels
+
+    slots = newer.slots()
+    old_stops, new_stops = (table.slot.searchsorted(slots, side="right") for table in (older, newer))
+
+    def column(a: Array, b: Array) -> Array:
+        if a.dtype != b.dtype or a.dtype.kind not in "iuf" or a.dtype.itemsize != 8:
+            return np.concatenate((a, b)).take(order)
+        out = arrays.empty(len(a) + len(b), a.dtype)
+        kernels.interleave(a.view(np.int64), b.view(np.int64), old_stops, new_stops, out.view(np.int64))
+        return out
+
+    def cells(a: Cells, b: Cells) -> Cells:
+        if any(isinstance(field, Ragged) for field in a.fields):
+            return Cells.concat([a, b]).take(order)
+        return Cells(tuple([column(x, y) for x, y in zip(a.fields, b.fields)]))
+
+    order = column(np.arange(len(older)), np.arange(len(older), len(older) + len(newer)))
+    return SliceTable(
+        column(older.slot, newer.slot),
+        column(older.pos, newer.pos),
+        column(older.rows, newer.rows),
+        tuple([column(a, b) for a, b in zip(older.first, newer.first)]),
+        tuple([column(a, b) for a, b in zip(older.last, newer.last)]),
+        tuple([cells(a, b) for a, b in zip(older.cells, newer.cells)]),
+    )
 
 
 def sliced(rows: RowBatch, runs: KeyRuns, values: tuple[Array, ...], cut: Array, aggs: Sequence[Agg]) -> SliceTable:

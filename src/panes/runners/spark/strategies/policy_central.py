@@ -69,7 +69,7 @@ class CentralDiscretizer:
 
     def _windows(self, rows: pa.Table) -> pa.Table:
         """The windows that the policies find, without what is computed of them."""
-        op = SliceOperator(replace(self.query.spec, aggs=(), finalize=None, read=_as_is))
+        op = SliceOperator(replace(self.query.spec, aggs=(), finalize=None, read=_as_is, reads_as_is=False))
         found = take(op, rows)
         if clocked(self.query.plan):
             found += reach(op, clock_at_end(self.query.plan.stream, rows))
