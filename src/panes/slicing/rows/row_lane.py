@@ -219,7 +219,7 @@ class RowLane(Lane):
         if windows is None or (slot < len(live.keys) and live.keys.sealed[slot]):
             return None
         first = int(self.base.keys.rows_seen[slot]) if slot < len(self.base.keys) else 0
-        position, needed = first + at, windows.horizon(first + at)
+        position, needed = first + at, int(windows.horizon(first + at))
         before = live.slices_of(slot, min(position, needed))
         if live.counting is not None:
             shift = Shift(before.table, slot, rows, at, first)
