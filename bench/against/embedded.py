@@ -92,6 +92,15 @@ def _form(rows: int | None, *, group: str, window: str, own: int) -> Callable[[]
     return lambda: timed(start(), parts)
 
 
+def _late(kept: int | None, *, window: str, keys: int, own: int) -> Callable[[], Pass]:
+    """Late rows one at a time and in batches, with so much kept; what came before them is off the clock."""
+    from bench.workloads.late import MANY, Case
+
+    case = Case(window, "sum, count, mean", keys, kept or MANY)
+    inputs = [*([row] for row in case.late(own)), *case.mixed(1 + own // 100)]
+    return lambda: timed(_Pushing(case.filled(), "s"), inputs)
+
+
 def _join(rows: int) -> tuple[Any, Any]:
     from bench.workloads.operators import PanesRunner, pairs
 
@@ -151,6 +160,8 @@ WORKS: tuple[Work, ...] = (
         "brackets-rows", "[SIZE 100 EVERY 50], 100 keys",
         partial(_form, group="by rows", window="[SIZE 100 EVERY 50]", own=1_000_000),
     ),
+    Work("late-rows", "row windows, 200,000 kept", partial(_late, window="sliding rows", keys=1_000, own=300)),
+    Work("late-sessions", "200,000 sessions kept", partial(_late, window="session", keys=1_000, own=300)),
     Work("operators", "join by key within 10 s", partial(_contender, _join, 500_000)),
     Work("operators-aggregate", "last 100 rows of 1,000 keys", partial(_contender, _aggregate, 2_000_000)),
 )  # fmt: skip

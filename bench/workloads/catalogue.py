@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from bench.harness import Workload
-from bench.workloads import behind, cutty, issue, language, library, operators, policies, slicing, state
+from bench.workloads import behind, cutty, issue, language, late, library, operators, policies, slicing, state
 
 WORKLOADS: tuple[Workload, ...] = (
     *issue.WORKLOADS,
     *behind.WORKLOADS,
+    *late.WORKLOADS,
     *slicing.WORKLOADS,
     *state.WORKLOADS,
     *cutty.WORKLOADS,

@@ -36,16 +36,20 @@ def shown(results: Any) -> Counter[tuple[Any, ...]]:
     return Counter((r.get("k"), *(r[n] for n in names)) for r in results)
 
 
+@pytest.mark.parametrize("function", ["sum", "max"])
 @pytest.mark.parametrize("seed", range(120))
-def test_corrections_are_what_the_oracle_gives(seed: int) -> None:
+def test_corrections_are_what_the_oracle_gives(seed: int, function: str) -> None:
+    """Sums take a row out of a slice; of a maximum the rows are looked at again."""
     rng = Random(seed)
     specs, keyed = windows(rng), rng.random() < 0.6
     lateness = rng.choice((3, 20, 1000))
     oracle = Oracle(
-        specs, [("sum", "v"), ("count_rows",)], keys=["k"] if keyed else [], watermark="manual", lateness=lateness
+        specs, [(function, "v"), ("count_rows",)], keys=["k"] if keyed else [], watermark="manual", lateness=lateness
     )
     stream = pn.stream(time="ts", schema=SCHEMA, key="k" if keyed else None, watermark="manual", lateness=lateness)
-    query = stream.window(**{label: window(spec) for label, spec in specs.items()}).agg(a="sum(v)", b="count(*)")
+    query = stream.window(**{label: window(spec) for label, spec in specs.items()}).agg(
+        a=f"{function}(v)", b="count(*)"
+    )
     op = query.operator()
     watermark = 0
     for _ in range(rng.randint(5, 40)):
@@ -65,7 +69,7 @@ def test_corrections_are_what_the_oracle_gives(seed: int) -> None:
             for r in wanted
         )
         assert shown(given) == expected
-    assert op.lanes[0].live.counting is not None
+    assert (op.lanes[0].live.counting is not None) == (function == "sum")
 
 
 class CountedSum(pn.UserAggregate):
@@ -106,6 +110,47 @@ def test_a_late_row_is_an_add_and_an_inverse_per_slice() -> None:
     assert CountedSum.looked <= 11  # and takes one; the last one begins a slice
     assert op.metrics["updates"] - updates == 5
     assert op.metrics["splits"] == op.metrics["merges"] == 0
+
+
+class CountedMax(pn.UserAggregate):
+    """A maximum that counts the rows it looks at."""
+
+    commutative = True
+    looked = 0
+
+    def lift(self, v: int) -> int:
+        type(self).looked += 1
+        return v
+
+    def combine(self, a: int, b: int) -> int:
+        return max(a, b)
+
+    def lower(self, a: int) -> int:
+        return a
+
+
+def test_without_an_inverse_only_rows_of_windows_that_change_are_looked_at() -> None:
+    stream = pn.stream(time="ts", schema=SCHEMA, watermark="manual", lateness=10_000)
+    op = stream.window(w=pn.tumbling(pn.rows(100))).agg(most=CountedMax("v")).operator()
+    op.push([{"ts": t, "k": "a", "v": t} for t in range(0, 4000, 2)])
+    op.advance(4000)
+    CountedMax.looked = 0
+    given = op.push([{"ts": 3501, "k": "a", "v": 7000}]).to_arrow().to_pylist()
+    assert [r["most"] for r in given] == [7000, 3796, 3996]
+    assert CountedMax.looked == 301  # of 2,001 that are kept
+
+
+def test_slices_of_the_past_are_forgotten_when_no_row_can_be_that_late() -> None:
+    stream = pn.stream(time="ts", schema=SCHEMA, watermark=0, lateness=100)
+    op = stream.window(w=pn.tumbling(pn.rows(5))).agg(total="sum(v)").operator()
+    held = []
+    for first in range(0, 5000, 50):
+        op.push([{"ts": t, "k": "a", "v": 1} for t in range(first, first + 50)])
+        op.push([{"ts": first, "k": "a", "v": 1}])
+        held.append(op.metrics["slices"])
+    assert max(held) <= 2 * 200 // 5
+    op.add_window("more", pn.tumbling(pn.rows(3)))
+    assert op.metrics["slices"] <= 2
 
 
 def test_a_window_of_nulls_alone_is_null_again() -> None:

@@ -121,7 +121,7 @@ class SessionPartials:
         if keep:
             store.mark(ids, GIVEN)
         else:
-            store.drop(ids)
+            store.drop(ids, due=True)
         return results
 
     def results_of(self, session: SessionQuery, pieces: Pieces) -> Results:
@@ -162,7 +162,7 @@ class SessionPartials:
             self.purge_of(session, progress)
 
     def purge_of(self, session: SessionQuery, progress: int) -> None:
-        ids = session.store.settled(progress)
+        ids = session.store.take_settled(progress)
         if len(ids):
             session.store.drop(ids)
 
@@ -198,7 +198,7 @@ class SessionPartials:
         spans, void = [], []
         number = session.query.number
         if end < watermark:
-            store.mark(now, GIVEN)
+            store.give_again(now)
             if first > session.clean_after:
                 revision = revisions.next((number, slot, first, end), given=bool(same))
                 spans.append((number, first, end, revision))

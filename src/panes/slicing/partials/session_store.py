@@ -2,8 +2,8 @@
 
 A session is [first, end): `end` is the largest time + gap of its rows, and a row up to and including `end`
 joins. Per key the newest session (the *head*) is found at once; a batch that only extends heads or opens
-newer sessions touches nothing else. Whatever lands among older sessions is sorted in with all sessions of its
-key. Rows are never needed (SPEC S-30).
+newer sessions touches nothing else. Whatever lands among older sessions is sorted in with those of its key that it
+touches, or if much does, with all of them. Rows are never needed (SPEC S-30).
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import numpy as np
 
 from panes.aggregates.base import Cells
 from panes.slicing.lane import Agg
-from panes.slicing.partials.cells import cell_bank
+from panes.slicing.partials.cells import Buffer, cell_bank
 from panes.slicing.partials.lifting import running_max
+from panes.slicing.partials.session_order import ByEnd, KeySessions, SessionOrder
 from panes.slicing.partials.store import order_by, segments
 from panes.state.bank import Bank, BankColumn
 from panes.state.journal import Journal, Replaced, Watched
@@ -25,6 +26,11 @@ from panes.windows.base import ALWAYS, NEVER
 Array = np.ndarray
 
 FREE, OPEN, GIVEN = 0, 1, 2
+#: Sessions around a piece are looked for one by one if there are so many sessions per piece.
+_SPARSE = 16
+#: Lists of sessions that were opened may be so many before they become one.
+_LISTS = 64
+_NONE = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,8 @@ class SessionStore:
     """Sessions by number (`id`); numbers of sessions that are gone are used again."""
 
     replaced = Replaced(
-        "combines", "updates", "merges", "slot", "first", "end", "state", "_free", "_head", "_floor", "_next"
+        *("combines", "updates", "merges", "slot", "first", "end", "state", "_head", "_floor"),
+        *("_next", "_opened", "_reopened"),
     )
 
     def __init__(self, aggs: Sequence[Agg], journal: Journal | None = None) -> None:
@@ -72,8 +79,12 @@ class SessionStore:
         self.merges = 0
         self._sessions = Bank(_OF_SESSION, self._journal)
         self._keys = Bank(_OF_KEY, self._journal)
-        self._free = np.empty(0, np.int64)
+        self._free = Buffer(np.dtype(np.int64), self._journal)
         self._next = NEVER  # no open session ends before this
+        self._opened: list[Array] = []  # sessions, among them all that are open
+        self._reopened = False  # whether a number may be there twice
+        self._given = ByEnd()  # sessions, among them all that were given
+        self._order: SessionOrder | None = None  # can be made at any time
         self._at_hand()
 
     def __len__(self) -> int:
@@ -88,7 +99,19 @@ class SessionStore:
 
     def begin(self) -> list[Watched]:
         """A call begins: objects whose attributes it may replace."""
-        return [self, self._sessions, self._keys, *(each for bank in self._banks for each in bank.begin())]
+        self._journal.keep_length(self._opened)
+        self._journal.undo_by(self._lose_order)
+        banks = (each for bank in self._banks for each in bank.begin())
+        return [self, self._sessions, self._keys, self._given, *self._free.begin(), *banks]
+
+    def _lose_order(self) -> None:
+        self._order = None
+
+    def _ordered(self) -> SessionOrder:
+        if self._order is None:
+            ids = self.held(None)
+            self._order = SessionOrder(self.slot[ids], ids)
+        return self._order
 
     def mark(self, ids: Array, state: int) -> None:
         """Sessions become open, given or free."""
@@ -96,8 +119,23 @@ class SessionStore:
             self._journal.changed.note(self.slot[ids])
         self._journal.keep(self.state, ids)
         self.state[ids] = state
+        if state == GIVEN:
+            self._given.add(self.end[ids], ids)
 
-    def _set(self, column: Array, where: Array, values: object, old: Array | None = None) -> None:
+    def _note_open(self, ids: Array, *, again: bool) -> None:
+        """Sessions are open; `again`: those that may have been before."""
+        self._opened.append(ids)
+        self._reopened |= again
+        if len(self._opened) > _LISTS:
+            self._opened, self._reopened = [self._open_ids()], False
+
+    def _open_ids(self) -> Array:
+        """All sessions that are open."""
+        ids = self._opened[0] if len(self._opened) == 1 else np.concatenate([_NONE, *self._opened])
+        ids = ids[self.state[ids] == OPEN]
+        return np.unique(ids) if self._reopened else ids
+
+    def _set(self, column: Array, where: Array | slice, values: object, old: Array | None = None) -> None:
         if old is None:
             self._journal.keep(column, where)
         else:
@@ -137,7 +175,11 @@ class SessionStore:
                 marked = np.zeros(len(self._head), bool)
                 marked[pieces.slots[odd]] = True
                 among = marked[pieces.slots]
-                self._sort_in(pieces.take(np.flatnonzero(among)), marked)
+                some = pieces.take(np.flatnonzero(among))
+                if len(some) * _SPARSE < len(self):
+                    self._sort_in_few(some)
+                else:
+                    self._sort_in_all(some, marked)
                 beyond &= ~among
                 touches &= ~among
         if touches.any():
@@ -183,11 +225,46 @@ class SessionStore:
         was = self._floor[slots]
         self._set(self._floor, slots, np.maximum(was, floor), was)
         self._set(self._head, slots, ids[last], head)
+        if self._order is not None:
+            self._order.opened(pieces.slots, ids)
+            if self._order.count > 2 * len(self) + _LISTS:
+                self._order = None  # most of what it knows is gone
         return ids
 
-    def _sort_in(self, pieces: Pieces, marked: Array) -> None:
+    def _sort_in_all(self, pieces: Pieces, marked: Array) -> None:
         """Pieces that may touch any session of their key; `marked` are the slots in question."""
-        held = np.flatnonzero((self.state != FREE) & marked[self.slot])
+        self._order = None
+        slots, ids, _ = self._sort_in(pieces, np.flatnonzero((self.state != FREE) & marked[self.slot]))
+        newest = np.append(slots[1:] != slots[:-1], True)
+        oldest = np.append(True, newest[:-1])
+        self._set(self._head, slots[newest], ids[newest])
+        self._set(self._floor, slots[newest], np.where(oldest, ALWAYS, np.roll(self.end[ids], 1))[newest])
+
+    def _sort_in_few(self, pieces: Pieces) -> None:
+        """The same, where only those sessions are looked at that pieces touch."""
+        order = self._ordered()
+        keys = [order.of(slot) for slot in pieces.slots.tolist()]
+        bounds = zip(keys, pieces.first.tolist(), pieces.end.tolist())
+        places = [mine.touching(first, end, self.first, self.end) for mine, first, end in bounds]
+        touched = [number for mine, (lo, hi) in zip(keys, places) for number in mine[lo:hi]]
+        _, ids, session = self._sort_in(pieces, np.unique(np.array(touched, np.int64)))
+        after: tuple[KeySessions, int, int, int] | None = None
+        for mine, (lo, hi), number in zip(keys[::-1], places[::-1], ids[session].tolist()[::-1]):
+            if after is not None and after[3] == number:
+                hi = after[2]  # two pieces have become part of one session
+            elif after is not None:
+                after[0].put(*after[1:])
+            after = mine, lo, hi, number
+        if after is not None:
+            after[0].put(*after[1:])
+        for slot in dict.fromkeys(pieces.slots.tolist()):
+            newest = order.of(slot).newest(2)
+            self._set(self._head, slice(slot, slot + 1), newest[-1])
+            self._set(self._floor, slice(slot, slot + 1), self.end[newest[0]] if len(newest) > 1 else ALWAYS)
+
+    def _sort_in(self, pieces: Pieces, held: Array) -> tuple[Array, Array, Array]:
+        """Pieces and the sessions that they may touch become sessions, by slot and time: the slots and numbers of
+        those, and of each piece which of them it is part of."""
         slots = np.concatenate((self.slot[held], pieces.slots))
         first = np.concatenate((self.first[held], pieces.first))
         order, cut, reach = runs(slots, first, np.concatenate((self.end[held], pieces.end)))
@@ -206,13 +283,12 @@ class SessionStore:
         self.merges += len(absorbed)
         self.updates += int(np.isin(np.unique(target[len(held) :]), held).sum())
         self._combine(held[absorbed], np.concatenate((target[: len(held)][absorbed], target[len(held) :])), pieces)
-        self.mark(target[absorbed], OPEN)
+        if len(absorbed):
+            self.mark(target[absorbed], OPEN)
+            self._note_open(target[absorbed], again=True)
         self._set(self.first, ids, first)
         self._set(self.end, ids, end)
-        newest = np.append(slots[1:] != slots[:-1], True)
-        oldest = np.append(True, newest[:-1])
-        self._set(self._head, slots[newest], ids[newest])
-        self._set(self._floor, slots[newest], np.where(oldest, ALWAYS, np.roll(end, 1))[newest])
+        return slots, ids, session[len(held) :]
 
     def _combine(self, absorbed: Array, target: Array, pieces: Pieces) -> None:
         """Held sessions, then pieces, go into the sessions `target`."""
@@ -223,45 +299,68 @@ class SessionStore:
             both = Cells.concat([bank.take(absorbed), cells])
             bank.drop(absorbed)
             bank.add(into, agg.fold(both.take(order), bounds))
+        self._reopened |= len(absorbed) > 0  # their numbers may be used again
         self._release(absorbed)
         self.combines += len(target)
 
     def due(self, watermark: int) -> Array:
         """Open sessions that ended before the watermark, by end."""
         if self._next >= watermark:
-            return np.empty(0, np.int64)
-        is_open = self.state == OPEN
-        late = self.end < watermark
-        ids = np.flatnonzero(is_open & late)
-        self._next = int(self.end[is_open & ~late].min(initial=NEVER))
+            return _NONE
+        ids = self._open_ids()
+        late = self.end[ids] < watermark
+        left, ids = ids[~late], ids[late]
+        self._opened, self._reopened = [left], False
+        self._next = int(self.end[left].min(initial=NEVER))
         return ids[order_by(self.end[ids], self.first[ids], self.slot[ids])]
 
     def cells(self, ids: Array) -> tuple[Cells, ...]:
         return tuple(b.take(ids) for b in self._banks)
 
-    def drop(self, ids: Array) -> None:
-        """Forget sessions; all older ones of their keys must be gone already, or go with them."""
+    def drop(self, ids: Array, *, due: bool = False) -> None:
+        """Forget sessions; all older ones of their keys must be gone already, or go with them. `due`: as `due` gave
+        them."""
+        self._reopened |= not due
         slots = self.slot[ids]
         was_head = slots[self._head[slots] == ids]
         self._set(self._head, was_head, -1)
         self._set(self._floor, was_head, ALWAYS)
         for bank in self._banks:
             bank.drop(ids)
+        if self._order is not None:
+            self._order.dropped(slots)
         self._release(ids)
 
-    def settled(self, progress: int) -> Array:
-        """Given sessions that no row from `progress` on can join."""
-        return np.flatnonzero((self.state == GIVEN) & (self.end < progress))
+    def take_settled(self, progress: int) -> Array:
+        """Given sessions that no row from `progress` on can join; they are to be dropped."""
+        ids = self._given.take(progress)
+        return ids[(self.state[ids] == GIVEN) & (self.end[ids] < progress)]
 
     def touching(self, slot: int, first: int, end: int) -> Array:
         """Sessions of a key that rows from `first` to `end` would join, in order."""
         if slot >= len(self._head) or self._head[slot] < 0:
-            return np.empty(0, np.int64)
-        ids = np.flatnonzero((self.slot == slot) & (self.state != FREE) & (self.first <= end) & (self.end >= first))
-        return ids[np.argsort(self.first[ids])]
+            return _NONE
+        mine = self._ordered().of(slot)
+        lo, hi = mine.touching(first, end, self.first, self.end)
+        return np.array(mine[lo:hi], np.int64)
+
+    def ending(self, slots: Array, low: Array, high: Array) -> Array:
+        """Of each of some keys the sessions that end at `low` or later; of those that end before `high`, the last."""
+        if len(slots) * _SPARSE >= len(self):
+            return np.flatnonzero(self.state != FREE)
+        order, found = self._ordered(), []
+        for slot, a, b in zip(slots.tolist(), low.tolist(), high.tolist()):
+            mine = order.of(slot)
+            found += mine[max(mine.ending(a, self.end), mine.ending(b, self.end) - 1) :]
+        return np.array(found, np.int64)
+
+    def give_again(self, ids: Array) -> None:
+        self._reopened = True  # those that were open may be found where open ones are, and their numbers used again
+        self.mark(ids, GIVEN)
 
     def reopen(self, ids: Array) -> None:
         self.mark(ids, OPEN)
+        self._note_open(ids, again=True)
         self._next = min(self._next, int(self.end[ids].min(initial=NEVER)))
 
     def held(self, slots: Array | None) -> Array:
@@ -278,6 +377,7 @@ class SessionStore:
 
     def renumber(self, moved: Array) -> None:
         """`moved[slot]` is the new slot of a key, -1 if it has no session; the order of keys stays."""
+        self._order = None
         self.slot[:] = np.where(self.state != FREE, moved[self.slot], 0)
         self._keys.keep(np.flatnonzero(moved[: len(self._head)] >= 0))
         self._at_hand()
@@ -294,13 +394,15 @@ class SessionStore:
         if len(self._free) < n:
             before = len(self._sessions)
             self._sessions.grow(max(16, 2 * before, before + n))
-            self._free = np.concatenate((self._free, np.arange(before, len(self._sessions))[::-1]))
+            self._free.append(np.arange(before, len(self._sessions))[::-1])
             self._at_hand()
-        self._free, ids = self._free[: len(self._free) - n], self._free[len(self._free) - n :][::-1].copy()
+        ids = self._free.view()[len(self._free) - n :][::-1].copy()
+        self._free.truncate(len(self._free) - n)
         self._set(self.slot, ids, pieces.slots)
         self._set(self.first, ids, pieces.first)
         self._set(self.end, ids, pieces.end)
         self.mark(ids, OPEN)
+        self._note_open(ids, again=False)
         self._next = min(self._next, int(pieces.end.min(initial=NEVER)))
         for bank, cells in zip(self._banks, pieces.cells):
             bank.put(ids, cells)
@@ -308,7 +410,7 @@ class SessionStore:
 
     def _release(self, ids: Array) -> None:
         self.mark(ids, FREE)
-        self._free = np.concatenate((self._free, ids))
+        self._free.append(ids)
 
     def _room(self, slots: int) -> None:
         if slots > len(self._head) and self._keys.grow(slots):

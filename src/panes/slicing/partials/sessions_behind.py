@@ -17,9 +17,9 @@ from panes.slicing.partials import session_kernel
 from panes.slicing.partials.lifting import AtomLifter
 from panes.slicing.partials.revisions import Revisions
 from panes.slicing.partials.session_partials import SessionPartials, SessionQuery
-from panes.slicing.partials.session_store import FREE, Pieces, SessionStore, runs
+from panes.slicing.partials.session_store import Pieces, SessionStore, runs
 from panes.slicing.partials.store import segments, stable_order
-from panes.windows.base import ALWAYS
+from panes.windows.base import ALWAYS, NEVER
 
 Array = np.ndarray
 
@@ -145,7 +145,15 @@ def _closed_ends(batch: Arriving, slots: Array, ends: Array, store: SessionStore
 
     An end is that of a session of rows that came in time, or of a row that did not; ALWAYS: there is none.
     """
-    held = np.flatnonzero(store.state != FREE)
+    asked, which = np.unique(slots[batch.at], return_inverse=True)
+    low, high = np.full(len(asked), NEVER), np.full(len(asked), NEVER)
+    np.minimum.at(low, which, batch.times)
+    np.minimum.at(high, which, batch.met_behind)
+    place = np.minimum(asked.searchsorted(slots[batch.in_time]), len(asked) - 1)
+    mine = np.flatnonzero(asked[place] == slots[batch.in_time])
+    np.minimum.at(high, place[mine], batch.rows.times[batch.in_time][mine])
+    # of sessions that end before rows that came in time and before all watermarks, only the last can be asked for
+    held = store.ending(asked, low, high)
     of = np.concatenate((store.slot[held], slots[batch.in_time]))
     first = np.concatenate((store.first[held], batch.rows.times[batch.in_time]))
     last = np.concatenate((store.end[held], ends[batch.in_time]))

@@ -3,7 +3,7 @@
 What the lane has given since its base is remembered, so that a replay of a key gives only what differs from it. Where
 every window counts rows there is no need to replay: slices keep their positions when a row comes in between, and from
 its slice on each takes the row before it and gives its last one to the next (SPEC S-17, K-19). No row is looked at
-again but those that move, if all aggregates can take a row out.
+again but those that move, if all aggregates can take a row out; if not, those of the windows that change.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pyarrow as pa
 from panes.aggregates.base import Cells
 from panes.slicing.lane import NO_TIME, Agg, Results, RowBatch
 from panes.slicing.rows.due import Due, FoundWindows
+from panes.slicing.rows.kept_rows import KeyRows
 from panes.slicing.rows.slice_table import SliceTable
 from panes.slicing.window_set import WindowSet
 from panes.state.journal import Journal
@@ -162,18 +163,11 @@ def diff(
     )
 
 
-def again(given: EmittedWindows, slot: int, found: FoundWindows) -> Results:
+def again(given: EmittedWindows, found: FoundWindows) -> Results:
     """Windows of one key that have other rows now, or are complete only now."""
-    records = given.changing(slot)
     due = found.due
-    revisions = np.zeros(len(due), np.int32)
-    spans = zip(identities(due), due.start_pos.tolist(), due.stop_pos.tolist())
-    for i, (identity, start_pos, stop_pos) in enumerate(spans):
-        known = records.get(identity)
-        revisions[i] = 0 if known is None else known.revision + 1
-        records[identity] = Record(int(revisions[i]), start_pos, stop_pos)
     return Results(
-        due.number, due.slot, due.start, due.end, found.values, lo=due.lo, hi=due.hi, revision=revisions,
+        due.number, due.slot, due.start, due.end, found.values, lo=due.lo, hi=due.hi, revision=given.record(due),
         void=np.zeros(len(due), bool),
     )  # fmt: skip
 
@@ -195,24 +189,22 @@ def can_take_out(aggs: Sequence[Agg]) -> bool:
 class Shift:
     """One late row of a key, with slices that lie at fixed positions."""
 
-    def __init__(self, slices: SliceTable, slot: int, rows: RowBatch, at: int, first: int) -> None:
-        """`rows` of the key are in order, with the new one `at` its place; the first of them has position `first`."""
+    def __init__(self, slices: SliceTable, slot: int, rows: KeyRows, at: int, first: int) -> None:
+        """`rows` of the key have the new one `at` its place, and the first of them has position `first`; `slices` of
+        the key begin with the first one that the row changes, or that a window needs which it changes."""
         self._rows, self._at, self._first = rows, at, first
         self.position = first + at
         self.total = first + len(rows) - 1  # rows of the key before this one came
-        self._lo, self._hi = (int(i) for i in slices.slot.searchsorted([slot, slot + 1]))
         self._slices, self._slot = slices, slot
-        self._mine = slices.take(np.arange(self._lo, self._hi))
 
-    def holds(self, windows: WindowSet) -> bool:
-        """Whether slices are there of all windows that the row changes."""
-        needed = windows.horizon(self.position)
-        held = int(self._mine.pos[0]) if len(self._mine) else self.total
+    def holds(self, needed: int) -> bool:
+        """Whether slices are there of all windows that the row changes, which need rows from `needed` on."""
+        held = int(self._slices.pos[0]) if len(self._slices) else self.total
         return held <= needed or needed >= self.total
 
     def slices(self, windows: WindowSet, aggs: Sequence[Agg]) -> tuple[SliceTable, int]:
-        """The slices of all keys with the row among them, and how many took or gave one."""
-        mine, position, total = self._mine, self.position, self.total
+        """The slices with the row among them, and how many took or gave one: all but the first ones."""
+        mine, position, total = self._slices, self.position, self.total
         behind = self._at if position == total else int(self._old(np.array([total - 1]))[0])  # the last row, now
         grows = len(mine) > 0 and not len(windows.edges(total - 1, total))
         touched = np.flatnonzero(mine.stop > position)
@@ -222,21 +214,21 @@ class Shift:
         comes = np.where(changed.pos <= position, self._at, self._old(changed.pos - 1))
         leaves = self._old(changed.stop[: len(touched) - grows] - 1)
         times = self._rows.times
-        first = np.where(changed.pos == position, times[self._at], times[comes])
+        time = times(np.array([self._at]))
+        first = np.where(changed.pos == position, time, times(comes))
         first = np.where(changed.pos < position, changed.first[0], first)
-        last = np.where(changed.stop - 1 == position, times[self._at], times[self._old(changed.stop - 2)])
+        last = np.where(changed.stop - 1 == position, time, times(self._old(changed.stop - 2)))
         count = changed.rows.copy()
         if grows:
-            last[-1], count[-1] = times[behind], count[-1] + 1
-        cells = tuple(self._moved(agg, held, comes, leaves) for agg, held in zip(aggs, changed.cells))
+            last[-1], count[-1] = times(np.array([behind]))[0], count[-1] + 1
+        come, leave = self._rows.take(comes), self._rows.take(leaves)
+        cells = tuple(_moved_on(agg, held, come, leave) for agg, held in zip(aggs, changed.cells))
         parts = [
-            self._slices.take(np.arange(self._lo)),
             mine.take(np.arange(len(mine) - len(touched))),
             replace(changed, rows=count, first=(first,), last=(last,), cells=cells),
         ]
         if not grows:
             parts.append(self._new(aggs, behind))
-        parts.append(self._slices.take(np.arange(self._hi, len(self._slices))))
         return SliceTable.concat(parts), len(touched)
 
     def _old(self, positions: Array) -> Array:
@@ -244,23 +236,37 @@ class Shift:
         index = positions - self._first
         return np.clip(index + (index >= self._at), 0, len(self._rows) - 1)
 
-    def _lifted(self, agg: Agg, index: Array) -> Cells:
-        return agg.bound.lift(self._rows.inputs(agg.inputs).take(index), np.arange(len(index) + 1))
-
-    def _moved(self, agg: Agg, held: Cells, comes: Array, leaves: Array) -> Cells:
-        """Each slice with the row that comes and without the one that leaves; the last may give none."""
-        if not len(comes):
-            return held
-        more = agg.bound.merge(held, self._lifted(agg, comes))
-        if not len(leaves):
-            return more
-        less = agg.bound.invert(more.take(np.arange(len(leaves))), self._lifted(agg, leaves))
-        return Cells.concat([less, more.take(np.arange(len(leaves), len(comes)))])
-
     def _new(self, aggs: Sequence[Agg], row: int) -> SliceTable:
-        one, time = np.array([row]), (self._rows.times[row : row + 1],)
-        cells = tuple(self._lifted(agg, one) for agg in aggs)
+        one = self._rows.take(np.array([row]))
+        cells = tuple(_lifted(agg, one) for agg in aggs)
+        time = (one.times,)
         return SliceTable(np.array([self._slot]), np.array([self.total]), np.ones(1, np.int64), time, time, cells)
+
+
+def _lifted(agg: Agg, rows: RowBatch) -> Cells:
+    return agg.bound.lift(rows.inputs(agg.inputs), np.arange(len(rows) + 1))
+
+
+def _moved_on(agg: Agg, held: Cells, comes: RowBatch, leaves: RowBatch) -> Cells:
+    """Each slice with the row that comes and without the one that leaves; the last may give none."""
+    if not len(comes):
+        return held
+    more = agg.bound.merge(held, _lifted(agg, comes))
+    if not len(leaves):
+        return more
+    less = agg.bound.invert(more.take(np.arange(len(leaves))), _lifted(agg, leaves))
+    return Cells.concat([less, more.take(np.arange(len(leaves), len(comes)))])
+
+
+def recounted(slot: int, rows: KeyRows, first: int, begin: int, windows: WindowSet, aggs: Sequence[Agg]) -> SliceTable:
+    """The slices of a key from the one on that begins with row `begin`; the first row that is there is row `first`."""
+    some = rows.take(slice(begin - first, None))
+    edges = windows.edges(begin, begin + len(some) - 1)
+    offsets = np.concatenate(([0], edges - begin, [len(some)]))
+    starts, ends = offsets[:-1], offsets[1:]
+    cells = tuple(agg.bound.lift(some.inputs(agg.inputs), offsets) for agg in aggs)
+    bounds = (some.times[starts],), (some.times[ends - 1],)
+    return SliceTable(np.full(len(starts), slot), starts + begin, ends - starts, *bounds, cells)
 
 
 def edge_changes(before: Array, after: Array, position: int, total: int) -> tuple[int, int, int]:

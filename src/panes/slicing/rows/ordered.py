@@ -25,6 +25,7 @@ from panes.slicing.rows.key_borders import BorderWindows
 from panes.slicing.rows.key_state import KeyState, horizons
 from panes.slicing.rows.look_back import LookBacks
 from panes.slicing.rows.measures import mark_cuts, plain
+from panes.slicing.rows.past_slices import KeySlices, PastSlices, fixed
 from panes.slicing.rows.range_fold import lower_ranges
 from panes.slicing.rows.reorder import stable_order
 from panes.slicing.rows.slice_table import SliceIndex, SliceTable, go_on, sliced
@@ -67,6 +68,7 @@ class OrderedSlicer:
         "updates",
         "settled",
         "counting",
+        "recounting",
         "_after_purge",
         "queries",
         "sets",
@@ -115,6 +117,8 @@ class OrderedSlicer:
         self._nothing = FoundWindows(Due.none(), tuple(pa.nulls(0, a.bound.out_type) for a in self.aggs))
         self.keys = KeyState(tuple(self.dimensions.values()), journal)
         self.slices = self.no_slices()
+        #: slices that only late rows may need
+        self.past = PastSlices(self.keys.journal)
         #: each row that a window at the end of the stream may hold, as a slice of its own
         self.rest = self.no_slices()
         self.set_queries(queries)
@@ -123,10 +127,11 @@ class OrderedSlicer:
         """A call begins: objects whose attributes it may replace."""
         if self.planned:
             self.keys.journal.keep_container(self.costs)
-        return [self, *self.keys.begin()]
+        return [self, self.past, *self.keys.begin()]
 
     def set_queries(self, queries: Sequence[RunningWindow]) -> None:
         """Use these windows from now on; keeps the state of those that stay."""
+        self._with_past()
         self.queries = tuple(queries)
         by_measure: dict[Measure, list[RunningWindow]] = {}
         for query in queries:
@@ -154,7 +159,9 @@ class OrderedSlicer:
         only_rows = set(self.sets) == {ROWS} and len(self.sets) == 1 and by_sets
         plain_rows = only_rows and not self.dimensions and not any(q.window.changes_only for q in queries)
         #: the windows, if all count rows and late rows can be put among their slices
-        self.counting = self.sets[ROWS] if plain_rows and can_take_out(self.aggs) else None
+        self.counting = self.sets[ROWS] if plain_rows and can_take_out(self.aggs) and fixed(self.aggs) else None
+        #: the windows, if all count rows and slices can be made again of the rows
+        self.recounting = self.sets[ROWS] if plain_rows and self.counting is None else None
         states: dict[int, dict[str, BankColumn]] = {}
         for some in (self.driven.states(), self.changes.state, {} if self.empty is None else self.empty.state):
             for number, state in some.items():
@@ -370,27 +377,64 @@ class OrderedSlicer:
                     "next_trigger and lower_border; they must say what notify does, or scale must be None"
                 )
 
-    def with_row(self, slices: SliceTable, slot: int, position: int, last_time: int) -> FoundWindows:
-        """A late row is in these slices, at this position of its key; returns the windows that it changed."""
-        assert self.counting is not None
-        self.slices = slices
-        for column in (self.keys.rows_seen, self.keys.last[0]):
-            self.keys.journal.keep(column, slice(slot, slot + 1))
-        self.keys.rows_seen[slot] += 1
-        self.keys.last[0][slot] = last_time
-        after, now = np.array([position]), self.keys.rows_seen[slot : slot + 1]
-        return self._found([self.finder.on_positions(slices, self.counting, np.array([slot]), after, now, self.keys)])
+    def slices_of(self, slot: int, position: int) -> KeySlices:
+        """The slices of a key from the one on that holds this position."""
+        self.keys.grow(slot + 1)
+        return self.past.of(slot, position, self.slices)
+
+    def with_row(
+        self, before: KeySlices, slices: SliceTable, young: int, windows: WindowSet, position: int, last_time: int
+    ) -> FoundWindows:
+        """A late row has come at this position of its key, which has these slices now instead of those before; from
+        number `young` on they are not of the past. Returns the windows that the row changed."""
+        keys, slot, table = self.keys, slices.slot[:1], self.slices
+        self.slices = SliceTable.concat(
+            [
+                table.take(np.arange(before.lo)),
+                slices.take(np.arange(young, len(slices))),
+                table.take(np.arange(before.hi, len(table))),
+            ]
+        )
+        for column in (keys.rows_seen, keys.last[0]):
+            keys.journal.keep(column, slot)
+        keys.rows_seen[slot] += 1
+        keys.last[0][slot] = last_time
+        after, now = np.array([position]), keys.rows_seen[slot]
+        return self._found([self.finder.on_positions(slices, windows, slot, after, now, keys)], table=slices)
+
+    def _with_past(self) -> None:
+        """Hold all slices in one table again."""
+        if len(self.past):
+            self.slices = self.past.with_younger(self.slices)
+            self.past.clear()
+
+    def settle(self) -> None:
+        """Rows that came before those that are `settled` can't be late any more: forget the slices that held them."""
+        if self.settled is None or not len(self.past):
+            return
+        windows = self.counting
+        assert windows is not None
+        table = self.past.with_younger(self.no_slices())
+        seen = np.zeros(len(self.keys), np.int64)
+        known = min(len(self.settled), len(seen))
+        seen[:known] = self.settled.rows_seen[:known]
+        keep = table.stop > horizons(windows, seen)[table.slot]
+        if not keep.all():
+            self._forget(table, ~keep)
+            self.past.clear()
+            self.past.add(table.take(keep))
+
+    def _forget(self, table: SliceTable, gone: Array) -> None:
+        self.keys.note_purged(table.slot[gone], table.last[0][gone], table.stop[gone])
 
     def purge(self, *, done: bool = False) -> None:
         """Forget slices that no window can need; `done`: those that only late rows would look at, too."""
+        if done:
+            self._with_past()
         table = self.slices
         if not len(table):
             return
         rows_seen = self.keys.rows_seen
-        if self.settled is not None and self.counting is not None and not done:
-            rows_seen = np.zeros(len(self.keys), np.int64)
-            known = min(len(self.settled), len(rows_seen))
-            rows_seen[:known] = self.settled.rows_seen[:known]
         keep = np.zeros(len(table), bool)
         for measure, windows in self.sets.items():
             if measure == TIME:
@@ -413,7 +457,10 @@ class OrderedSlicer:
             keep |= self.borders.needed(table, self.keys)
         if not keep.all():
             gone = ~keep
-            self.keys.note_purged(table.slot[gone], table.last[0][gone], table.stop[gone])
+            if self.settled is not None and self.counting is not None and not done:
+                self.past.add(table.take(gone))
+            else:
+                self._forget(table, gone)
             self.slices = table.take(keep)
         if self._joins and len(self.slices) > self._crowded:
             self._join()
@@ -497,17 +544,19 @@ class OrderedSlicer:
     @property
     def nbytes(self) -> int:
         """Bytes of slices and of what is known of keys."""
-        return self.slices.nbytes + self.rest.nbytes + self.keys.nbytes
+        return self.slices.nbytes + self.past.nbytes + self.rest.nbytes + self.keys.nbytes
 
     def select(self, slots: Array) -> OrderedSlicer:
         """A copy of the state of these keys, renumbered 0, 1, ... (slots not seen yet are empty there)."""
         other = copy(self)  # windows and aggregates are shared, state is not
         self.keys.grow(int(slots.max()) + 1 if len(slots) else 0)
         other.keys = self.keys.select(slots)
-        other.slices, other.rest = self.slices.of_slots(slots), self.rest.of_slots(slots)
+        other.slices = self.past.with_younger(self.slices).of_slots(slots)
+        other.past, other.rest = PastSlices(self.keys.journal), self.rest.of_slots(slots)
         return other
 
     def put(self, slots: Array, part: OrderedSlicer) -> None:
         """Put the state of `select` (possibly moved on) in the place of these keys' state."""
+        self._with_past()
         self.keys.put(slots, part.keys)
         self.slices, self.rest = self.slices.put(slots, part.slices), self.rest.put(slots, part.rest)

@@ -19,8 +19,9 @@ import pyarrow as pa
 from panes.errors import QueryError
 from panes.slicing.lane import Agg, Arriving, Corrected, Lane, Results, RowBatch, RunningWindow, Taken
 from panes.slicing.rows import row_lane_state
-from panes.slicing.rows.corrections import EmittedWindows, Shift, again, diff, edge_changes
+from panes.slicing.rows.corrections import EmittedWindows, Shift, again, diff, edge_changes, recounted
 from panes.slicing.rows.due import Due, FoundWindows
+from panes.slicing.rows.kept_rows import KeptRows, KeyRows
 from panes.slicing.rows.measures import BACK, NULL, OUT_OF_RANGE, REASONS, broken
 from panes.slicing.rows.ordered import OrderedSlicer
 from panes.slicing.rows.reorder import ReorderBuffer, in_time_order
@@ -37,7 +38,7 @@ class RowLane(Lane):
     """Windows of every kind, one set of slices per key."""
 
     ordered = True
-    replaced = Replaced("log", "rejected", "last_time", "_news", "splits", "merges", "moves")
+    replaced = Replaced("rejected", "last_time", "_news", "splits", "merges", "moves")
 
     def __init__(
         self,
@@ -62,7 +63,7 @@ class RowLane(Lane):
         self.base = self.live if lateness is None else self.live.select(np.arange(0))
         if lateness is not None:
             self.live.settled = self.base.keys
-        self.log: list[RowBatch] = []
+        self.log = KeptRows(self._journal)
         self.given = EmittedWindows(self._journal)
         self._news = 0  # rows and results since the base moved
         #: what late rows did to slices: how many were cut in two, became part of another, or took or gave a row
@@ -71,9 +72,9 @@ class RowLane(Lane):
         self.rejected: list[tuple[Array, str]] = []
 
     def begin(self) -> list[Watched]:
-        for entries in (self.log, self.rejected, self.buffer.runs):
+        for entries in (self.rejected, self.buffer.runs):
             self._journal.keep_container(entries)
-        return [self, self.buffer, *(each for slicer in self.slicers() for each in slicer.begin())]
+        return [self, self.buffer, *self.log.begin(), *(each for slicer in self.slicers() for each in slicer.begin())]
 
     @property
     def queries(self) -> tuple[RunningWindow, ...]:
@@ -128,6 +129,8 @@ class RowLane(Lane):
         chosen = begin + np.flatnonzero(~behind[begin:end])
         if len(chosen):
             self.add(rows.take(chosen))
+        elif watermark <= self.live.watermark:
+            return first_results([])
         return self.advance(max(watermark, self.live.watermark))
 
     def add(self, rows: RowBatch) -> None:
@@ -142,7 +145,7 @@ class RowLane(Lane):
         if self.lateness is not None:
             results = replace(results, revision=self.given.record(Due.concat([f.due for f in found])))
             self._news += len(results)
-            if self._news > _FEW + sum(len(r) for r in self.log) // 2:
+            if self._news > _FEW + len(self.log) // 2:
                 self._move_base()
         return results
 
@@ -156,7 +159,7 @@ class RowLane(Lane):
             self.rejected += [(released.seq[mask], reason) for mask, reason in bad]
             released = released.take(np.flatnonzero(~np.any([mask for mask, _ in bad], axis=0)))
         if self.lateness is not None:
-            self.log.append(released)
+            self.log.add(released)
             self._news += len(released)
         return [self.live.take(released)]
 
@@ -172,66 +175,87 @@ class RowLane(Lane):
             return
         self._news = 0
         horizon = self.live.watermark - self.lateness
-        if any(len(r) and r.bounds()[0] < horizon for r in self.log):
-            rows = in_time_order(self.log)
+        kept = self.log.all()
+        if kept is not None and len(kept) and kept.bounds()[0] < horizon:
+            rows = in_time_order([kept])
             count = int(rows.times.searchsorted(horizon))
-            self.log = [rows.take(slice(count, None), in_order=True)]
+            self.log.put(rows.take(slice(count, None), in_order=True))
             self.given.settle(self.base.take(rows.take(slice(count), in_order=True), results=False).due)
         self.given.settle(self.base.advance(horizon, results=False).due)
+        self.live.settle()
 
     def correct(self, row: RowBatch, watermark: int) -> Corrected:
         """One row behind the watermark, within the lateness: corrections to results already given."""
         slot = 0 if row.slots is None else int(row.slots[0])
-        mine = np.array([slot])
-        rows = in_time_order([*(_of_slot(r, slot) for r in self.log), row])
-        at = int(np.flatnonzero(rows.seq == row.seq[0])[0])
-        part = self.base.select(mine)
-        reason = self._broken_measure(rows, at, part)
+        rows = self.log.of(slot)
+        at = rows.place_of(int(row.times[0])) if len(rows) else 0
+        reason = self._broken_measure(rows, row, at, slot)
         if reason is not None:
             return Corrected(first_results([]), False, False, reason)
-        first = int(part.keys.rows_seen[0])
-        shifted = self._shifted(slot, rows, at, first)
-        if shifted is None:
-            local = rows if rows.slots is None else _renumbered(rows)
-            found = [part.take(local), part.advance(watermark)]
-            edges = self.live.slices.pos[self.live.slices.slot == slot], part.slices.pos
-            self.live.put(mine, part)
-            results = diff(self.given, slot, first + at, found, self.live.aggs)
-            splits, merges, moves = edge_changes(*edges, first + at, first + len(rows) - 1)
-            self.splits, self.merges, self.moves = self.splits + splits, self.merges + merges, self.moves + moves
-        else:
-            results = shifted
+        rows = self.log.insert(slot, row, at)
+        results = self._in_place(slot, rows, at)
+        if results is None:
+            results = self._replayed(slot, rows, at, watermark)
         self.last_time = max(self.last_time, int(row.times[0]))
-        self.log.append(row)
         return Corrected(results, True, True)
 
-    def _shifted(self, slot: int, rows: RowBatch, at: int, first: int) -> Results | None:
+    def _replayed(self, slot: int, rows: KeyRows, at: int, watermark: int) -> Results:
+        """The correction as the difference between what the key gives from the base on and what was given."""
+        mine, every = np.array([slot]), rows.take(slice(None))
+        part = self.base.select(mine)
+        first = int(part.keys.rows_seen[0])
+        found = [part.take(every if every.slots is None else _renumbered(every)), part.advance(watermark)]
+        edges = self.live.slices_of(slot, 0).table.pos, part.slices.pos
+        self.live.put(mine, part)
+        results = diff(self.given, slot, first + at, found, self.live.aggs)
+        splits, merges, moves = edge_changes(*edges, first + at, first + len(rows) - 1)
+        self.splits, self.merges, self.moves = self.splits + splits, self.merges + merges, self.moves + moves
+        return results
+
+    def _in_place(self, slot: int, rows: KeyRows, at: int) -> Results | None:
         """The correction where slices need only pass rows on to each other; None if the key must be replayed."""
         live = self.live
-        if live.counting is None or (slot < len(live.keys) and live.keys.sealed[slot]):
+        windows = live.counting or live.recounting
+        if windows is None or (slot < len(live.keys) and live.keys.sealed[slot]):
             return None
-        live.keys.grow(slot + 1)
-        shift = Shift(live.slices, slot, rows, at, first)
-        if not shift.holds(live.counting):
-            return None
-        slices, moves = shift.slices(live.counting, live.aggs)
-        found = live.with_row(slices, slot, shift.position, int(rows.times[-1]))
+        first = int(self.base.keys.rows_seen[slot]) if slot < len(self.base.keys) else 0
+        position, needed = first + at, int(windows.horizon(first + at))
+        before = live.slices_of(slot, min(position, needed))
+        if live.counting is not None:
+            shift = Shift(before.table, slot, rows, at, first)
+            if not shift.holds(needed):
+                return None
+            slices, moves = shift.slices(windows, live.aggs)
+            young = live.past.write(before, slices, len(before.table) - moves)
+        else:
+            held = before.table.pos[:1]
+            begin = min(position, needed, *held.tolist())
+            if begin < first:
+                return None
+            slices = recounted(slot, rows, first, begin, windows, live.aggs)
+            young = int(slices.pos.searchsorted(held[0], side="right")) - 1 if len(held) else 0
+            moves = int(np.count_nonzero(slices.stop > position)) - int(slices.pos[-1] == first + len(rows) - 1)
+        found = live.with_row(before, slices, young, windows, position, int(rows.times(np.array([-1]))[0]))
         self.moves += moves
-        return again(self.given, slot, found)
+        return again(self.given, found)
 
-    def _broken_measure(self, rows: RowBatch, at: int, part: OrderedSlicer) -> str | None:
-        """Why the row `at` is turned away, if it is; of several reasons, one per measure, the first of `REASONS`."""
+    def _broken_measure(self, rows: KeyRows, row: RowBatch, at: int, slot: int) -> str | None:
+        """Why a row that belongs `at` a place is turned away, if it is; of several reasons, one per measure, the first
+        of `REASONS`."""
         found = set()
         for d, name in enumerate(self.live.dimensions, start=1):
             if name not in self.live.columns:
                 continue
-            column = rows.columns[name]
-            values = column.values
-            value = values[at]
+            column = row.columns[name]
+            value = column.values[0]
             low, high = self.live.limits[name]
-            before = values[at - 1] if at else part.keys.last[d][0]
-            after = values[at + 1] if at + 1 < len(rows) else value
-            if (column.valid is not None and not column.valid[at]) or value != value:
+            if at:
+                before = rows.take(np.array([at - 1])).columns[name].values[0]
+            else:
+                self.base.keys.grow(slot + 1)
+                before = self.base.keys.last[d][slot]
+            after = rows.take(np.array([at])).columns[name].values[0] if at < len(rows) else value
+            if (column.valid is not None and not column.valid[0]) or value != value:
                 found.add(NULL)
             elif not low <= value < high:
                 found.add(OUT_OF_RANGE)
@@ -297,11 +321,11 @@ class RowLane(Lane):
 
     def metrics(self) -> dict[str, Any]:
         self.live.tidy()
-        size = sum(s.nbytes for s in self.slicers()) + sum(r.nbytes for r in (*self.log, *self.buffer.runs))
+        size = self.log.nbytes + sum(s.nbytes for s in self.slicers()) + sum(r.nbytes for r in self.buffer.runs)
         return {
-            "slices": len(self.live.slices),
+            "slices": len(self.live.slices) + len(self.live.past),
             "rows_waiting": len(self.buffer),
-            "rows_kept": sum(len(r) for r in self.log),
+            "rows_kept": len(self.log),
             "combines": self.live.combines,
             "splits": self.splits,
             "merges": self.merges + self.live.merges,
@@ -323,10 +347,6 @@ def first_results(found: Sequence[FoundWindows]) -> Results:
 
 def _join(columns: Sequence[pa.Array]) -> pa.Array:
     return columns[0] if len(columns) == 1 else pa.concat_arrays(columns)
-
-
-def _of_slot(rows: RowBatch, slot: int) -> RowBatch:
-    return rows if rows.slots is None else rows.take(np.flatnonzero(rows.slots == slot))
 
 
 def _renumbered(rows: RowBatch) -> RowBatch:

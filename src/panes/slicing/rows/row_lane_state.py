@@ -18,7 +18,6 @@ from panes.slicing.lane import RowBatch
 from panes.slicing.rows.corrections import Record
 from panes.slicing.rows.key_state import KeyState
 from panes.slicing.rows.ordered import OrderedSlicer
-from panes.slicing.rows.reorder import concat_rows
 from panes.slicing.rows.slice_table import SliceTable
 from panes.state.checked import demand, numbers, one_row, read_table, within
 from panes.windows.base import NEVER, Discretizer
@@ -53,7 +52,7 @@ def dump(lane: RowLane, slots: Array) -> dict[str, pa.Table]:
             dumped = machine.dump(slots)
             tables.update({f"{name}.machine.{number}.{what}": table for what, table in dumped.items()})
     waiting = lane.buffer.held()
-    for name, rows in (("waiting", waiting), ("log", concat_rows(lane.log) if lane.log else None)):
+    for name, rows in (("waiting", waiting), ("log", lane.log.all())):
         if rows is not None:
             tables[name] = _rows_table(rows, slots)
     if len(lane.given):
@@ -89,7 +88,7 @@ def load(lane: RowLane, tables: Mapping[str, pa.Table], slot_map: Any, *, column
         demand(lane.lateness is not None, "rows are kept for corrections that can't come")
         log = _rows_from(lane, tables["log"], slot_map, columns)
         _check_after(log, lane.base.keys)
-        lane.log.append(log)
+        lane.log.add(log)
     if "given" in tables:
         _load_given(lane, tables["given"], slot_map)
 
