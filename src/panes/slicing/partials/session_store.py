@@ -88,7 +88,7 @@ class SessionStore:
         self._at_hand()
 
     def __len__(self) -> int:
-        return len(self.state) - len(self._free)
+        return len(self.state) - len(self._free.values)
 
     def _at_hand(self) -> None:
         """Columns are others."""
@@ -101,8 +101,9 @@ class SessionStore:
         """A call begins: objects whose attributes it may replace."""
         self._journal.keep_length(self._opened)
         self._journal.undo_by(self._lose_order)
+        self._free.begin()
         banks = (each for bank in self._banks for each in bank.begin())
-        return [self, self._sessions, self._keys, self._given, *self._free.begin(), *banks]
+        return [self, self._sessions, self._keys, self._given, self._free, *banks]
 
     def _lose_order(self) -> None:
         self._order = None
@@ -391,13 +392,15 @@ class SessionStore:
 
     def _new(self, pieces: Pieces) -> Array:
         n = len(pieces)
-        if len(self._free) < n:
+        free = len(self._free.values)
+        if free < n:
             before = len(self._sessions)
             self._sessions.grow(max(16, 2 * before, before + n))
-            self._free.append(np.arange(before, len(self._sessions))[::-1])
+            self._free.put(free, np.arange(before, len(self._sessions))[::-1])
             self._at_hand()
-        ids = self._free.view()[len(self._free) - n :][::-1].copy()
-        self._free.truncate(len(self._free) - n)
+            free = len(self._free.values)
+        ids = self._free.values[free - n :][::-1].copy()
+        self._free.put(free - n, _NONE)
         self._set(self.slot, ids, pieces.slots)
         self._set(self.first, ids, pieces.first)
         self._set(self.end, ids, pieces.end)
@@ -410,7 +413,7 @@ class SessionStore:
 
     def _release(self, ids: Array) -> None:
         self.mark(ids, FREE)
-        self._free.append(ids)
+        self._free.put(len(self._free.values), ids)
 
     def _room(self, slots: int) -> None:
         if slots > len(self._head) and self._keys.grow(slots):
