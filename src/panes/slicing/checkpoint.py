@@ -107,7 +107,7 @@ def snapshot(
         "late_held": op._ledger.held if first else 0,
     }
     _end_epoch(op, epoch)
-    return pack(facts, tables) if changed is None else pack(*changes_of(facts, tables))
+    return pack(facts, tables) if changed is None else pack(*changes_of(facts, tables), deflate=True)
 
 
 def _changed_since(op: SliceOperator, since: int | None) -> Array | None:

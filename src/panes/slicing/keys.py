@@ -53,6 +53,14 @@ class KeyDirectory:
             found = pairs.codes(found << 32 | more)
         return found
 
+    def find(self, key: Sequence[pa.Array]) -> int:
+        """The slot of one key, -1 if it has none; none is given."""
+        codes = [index.find(value) for index, value in zip(self._columns, key)]
+        found = codes[0]
+        for pairs, more in zip(self._pairs, codes[1:]):
+            found = pairs.find(found << 32 | more) if min(found, more) >= 0 else -1
+        return found
+
     def sizes(self) -> list[int]:
         """How much is known now, for `forget_after`."""
         return [*map(len, self._columns), *map(len, self._pairs)]

@@ -317,6 +317,10 @@ class Lane(ABC):
         """Open windows as they stand, those that have changed since they were last given."""
         return []
 
+    @abstractmethod
+    def peek(self, slot: int) -> Results:
+        """The open windows of one key as they stand, at a cost that other keys have no part in. Nothing changes."""
+
     def take_rejected(self) -> list[tuple[Array, str]]:
         """Arrival numbers of rows that were turned away after they had been taken, with the reason; each once."""
         return []

@@ -7,6 +7,7 @@ Numbers that could be true are believed: only a key could tell them from others.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -32,7 +33,7 @@ def reading(what: str) -> Iterator[None]:
     except SnapshotError:
         raise
     except (PanesError, ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RecursionError,
-            StopIteration, TypeError, ValueError, OSError, NotImplementedError) as error:  # fmt: skip
+            StopIteration, TypeError, ValueError, OSError, NotImplementedError, zlib.error) as error:  # fmt: skip
         said = f"{type(error).__name__}: {error}"
         raise SnapshotDamaged(f"{what} holds a state that nothing could have written ({said})") from error
 

@@ -9,6 +9,7 @@ windows it belongs to that were given already are given again, with the next rev
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -159,6 +160,12 @@ class PartialLane(Lane):
         found = [self.slices.standing(self.watermark)] if self.slices else []
         found.append(self.sessions.standing())
         return self.early.stand(join(found, self.aggs), self._session_numbers())
+
+    def peek(self, slot: int) -> Results:
+        found = [self.slices.standing_of(slot, self.watermark)] if self.slices else []
+        found.append(self.sessions.standing_of(slot, self.watermark))
+        results = join(found, self.aggs)
+        return results if self.early is None else replace(results, final=np.zeros(len(results), bool))
 
     def _session_numbers(self) -> list[int]:
         return [session.query.number for session in self.sessions.running]

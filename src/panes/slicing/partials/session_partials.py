@@ -142,6 +142,14 @@ class SessionPartials:
             parts.append(self._results(session, ids[session.store.first[ids] > session.clean_after]))
         return join(parts, self.aggs)
 
+    def standing_of(self, slot: int, watermark: int) -> Results:
+        """The same, of one key."""
+        parts = []
+        for session in self.running:
+            ids = session.store.open_of(slot, watermark)
+            parts.append(self._results(session, ids[session.store.first[ids] > session.clean_after]))
+        return join(parts, self.aggs)
+
     def finish(self) -> Results:
         """End of stream: all sessions that are still open."""
         return self.due(NEVER, keep=False)

@@ -260,6 +260,14 @@ class SessionStore:
         ids = np.flatnonzero((self.slot == slot) & (self.state != FREE) & (self.first <= end) & (self.end >= first))
         return ids[np.argsort(self.first[ids])]
 
+    def open_of(self, slot: int, watermark: int) -> Array:
+        """Open sessions of a key, in order."""
+        if slot < len(self._head) and self._floor[slot] < watermark:  # of all its sessions only the newest can be open
+            ids = self._head[slot : slot + 1]
+        else:
+            ids = self.touching(slot, ALWAYS, NEVER)
+        return ids[(ids >= 0) & (self.state[ids] == OPEN)]
+
     def reopen(self, ids: Array) -> None:
         self.mark(ids, OPEN)
         self._next = min(self._next, int(self.end[ids].min(initial=NEVER)))

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from panes.aggregates.base import Cells
+from panes.slicing.arrays import spread
 from panes.slicing.lane import Agg, Results, RowBatch, RunningWindow
 from panes.slicing.partials.dense_store import DenseStore
 from panes.slicing.partials.empty_windows import EmptyWindows
@@ -165,6 +166,17 @@ class SlicePartials:
     def standing(self, watermark: int) -> Results:
         """Windows that end after the watermark and hold rows."""
         return self.results(self.admitted(self.windows.due(self.slices.starts, watermark, NEVER)))
+
+    def standing_of(self, slot: int, watermark: int) -> Results:
+        """The same, of one key."""
+        held = self.store.cells(np.array([slot]))
+        spans = self.admitted(self.windows.due(self.slices.starts[held.at], watermark, NEVER))
+        lo, hi, news = (held.at.searchsorted(at) for at in self._ranges(spans))
+        there = np.flatnonzero(news < hi)
+        spans, (index, offsets) = spans.take(there), spread(lo[there], hi[there])
+        with np.errstate(invalid="ignore", over="ignore"):
+            values = tuple(a.bound.lower_ranges(c, index, offsets) for a, c in zip(self.aggs, held.cells))
+        return Results(spans.number, np.full(len(there), slot), spans.start, spans.end, values)
 
     def results(self, spans: Spans) -> Results:
         spans, answers = self.answer(spans)

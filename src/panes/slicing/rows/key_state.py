@@ -194,10 +194,11 @@ class KeyState:
         if start is not None:
             self.given_from[number] = start
 
-    def select(self, slots: Array) -> KeyState:
+    def select(self, slots: Array, journal: Journal | None = None) -> KeyState:
         """A copy of these slots' state, renumbered 0, 1, ..."""
         part = copy(self)
-        part.bank = self.bank.select(slots)
+        part.journal = journal or Journal()
+        part.bank = self.bank.select(slots, part.journal)
         part._at_hand()
         part.machines = {n: m.select(slots) for n, m in self.machines.items()}
         part.given_from = {n: (s[slots] if isinstance(s, np.ndarray) else s) for n, s in self.given_from.items()}

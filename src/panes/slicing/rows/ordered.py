@@ -331,6 +331,10 @@ class OrderedSlicer:
         found = [f for f in (self._found(due), self._found(last, table=self.rest)) if len(f)]
         return found[0] if len(found) == 1 else FoundWindows.concat(found) if found else self._nothing
 
+    def stand(self) -> FoundWindows:
+        """Windows as they stand: what the end of the stream would give, and those that wait for more rows."""
+        return FoundWindows.concat([self._found([self.finder.lacking_rows(self.slices, self.keys)]), self.finish()])
+
     def _found(self, parts: Sequence[Due], results: bool = True, *, table: SliceTable | None = None) -> FoundWindows:
         """Windows with their results, made of the slices of `table`."""
         table = self.slices if table is None else table
@@ -499,11 +503,14 @@ class OrderedSlicer:
         """Bytes of slices and of what is known of keys."""
         return self.slices.nbytes + self.rest.nbytes + self.keys.nbytes
 
-    def select(self, slots: Array) -> OrderedSlicer:
-        """A copy of the state of these keys, renumbered 0, 1, ... (slots not seen yet are empty there)."""
+    def select(self, slots: Array, journal: Journal | None = None) -> OrderedSlicer:
+        """A copy of the state of these keys, renumbered 0, 1, ... (slots not seen yet are empty there).
+
+        `journal`: of calls that change the copy; without one they can't be taken back.
+        """
         other = copy(self)  # windows and aggregates are shared, state is not
         self.keys.grow(int(slots.max()) + 1 if len(slots) else 0)
-        other.keys = self.keys.select(slots)
+        other.keys = self.keys.select(slots, journal)
         other.slices, other.rest = self.slices.of_slots(slots), self.rest.of_slots(slots)
         return other
 

@@ -25,7 +25,7 @@ from panes.slicing.rows.measures import BACK, NULL, OUT_OF_RANGE, REASONS, broke
 from panes.slicing.rows.ordered import OrderedSlicer
 from panes.slicing.rows.reorder import ReorderBuffer, in_time_order
 from panes.state.journal import Journal, Replaced, Watched
-from panes.windows.base import ALWAYS, NEVER, Sessions
+from panes.windows.base import ALWAYS, NEVER, MachineWindow, Sessions
 
 Array = np.ndarray
 #: Rows and results that the base may be behind for nothing, beside half of the rows that are kept anyway.
@@ -59,7 +59,7 @@ class RowLane(Lane):
         self.live = OrderedSlicer(
             queries, aggs, dimensions, store=store, emit_empty=emit_empty, in_order=in_order, journal=self._journal
         )
-        self.base = self.live if lateness is None else self.live.select(np.arange(0))
+        self.base = self.live if lateness is None else self.live.select(np.arange(0), self._journal)
         if lateness is not None:
             self.live.settled = self.base.keys
         self.log: list[RowBatch] = []
@@ -90,7 +90,12 @@ class RowLane(Lane):
 
     @property
     def by_key(self) -> bool:
-        return not self.live.driven.machines
+        return self._central is None
+
+    @property
+    def _central(self) -> RunningWindow | None:
+        """A window whose state is that of all keys together, if there is one."""
+        return next((q for q in self.queries if isinstance(q.window, MachineWindow) and q.window.central), None)
 
     def take_rejected(self) -> list[tuple[Array, str]]:
         rejected, self.rejected = self.rejected, []
@@ -238,6 +243,22 @@ class RowLane(Lane):
             elif not before <= value <= after:
                 found.add(BACK)
         return next((reason for reason in REASONS if reason in found), None)
+
+    def peek(self, slot: int) -> Results:
+        if self._central is not None:
+            raise QueryError(f"peek(): window {self._central.label!r} has policies that look at all keys, not at one")
+        part = self.live.select(np.array([slot]))
+        part.settled, part.costs = None, dict(part.costs)
+        waiting = [_of_slot(run, slot) for run in self.buffer.runs]
+        found = []
+        if any(len(rows) for rows in waiting):
+            rows = _renumbered(in_time_order(waiting))
+            bad = broken(rows, part.columns, part.limits, part.keys)
+            if bad:
+                rows = rows.take(np.flatnonzero(~np.any([mask for mask, _ in bad], axis=0)))
+            found.append(part.take(rows))
+        results = first_results([*found, part.stand()])
+        return replace(results, slots=np.full(len(results), slot))
 
     def finish(self) -> Results:
         found = self._release(NEVER)
