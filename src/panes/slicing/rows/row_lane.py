@@ -24,6 +24,7 @@ from panes.slicing.rows.due import Due, FoundWindows
 from panes.slicing.rows.measures import BACK, NULL, OUT_OF_RANGE, REASONS, broken
 from panes.slicing.rows.ordered import OrderedSlicer
 from panes.slicing.rows.reorder import ReorderBuffer, in_time_order
+from panes.state.entries import Held
 from panes.state.journal import Journal, Replaced, Watched
 from panes.windows.base import ALWAYS, NEVER, MachineWindow, Sessions
 
@@ -299,11 +300,16 @@ class RowLane(Lane):
             slicer.set_queries(tuple(q for q in slicer.queries if q.number != number))
         self.given.forget(number)
 
-    def dump(self, slots: Array) -> dict[str, pa.Table]:
-        self.tidy()
+    def banks(self) -> Mapping[str, Held]:
+        return {}
+
+    def used_slots(self) -> None:
+        """Keys are never forgotten."""
+
+    def of_stream(self, slots: Array) -> dict[str, pa.Table]:
         return row_lane_state.dump(self, slots)
 
-    def load(self, tables: Mapping[str, pa.Table], slot_map: Any, columns: Mapping[str, pa.DataType]) -> None:
+    def go_on_from(self, tables: Mapping[str, pa.Table], slot_map: Any, columns: Mapping[str, pa.DataType]) -> None:
         row_lane_state.load(self, tables, slot_map, columns=columns)
 
     def slicers(self) -> tuple[OrderedSlicer, ...]:
