@@ -382,8 +382,8 @@ class Lane(ABC):
         """What is held of the stream, and not of a key, for a dump of these keys."""
 
     @abstractmethod
-    def go_on_from(self, tables: Mapping[str, pa.Table], slot_map: Any, columns: Mapping[str, pa.DataType]) -> None:
-        """Be where a dump was made; banks are loaded after this. `columns` are those of `load`."""
+    def go_on_from(self, tables: Mapping[str, pa.Table], slot_map: Any) -> None:
+        """Be where a dump was made; banks are loaded after this."""
 
     def dump(self, slots: Array) -> dict[str, pa.Table]:
         """The state of these keys (sorted), and of the stream, as Arrow tables."""
@@ -402,7 +402,7 @@ class Lane(ABC):
 
         `columns`: the evaluated expressions that rows have, with their types.
         """
-        self.go_on_from(tables, slot_map, columns or {})
+        self.go_on_from(tables, slot_map)
         for name, bank in self.banks().items():
             if name in tables or not bank.optional:
                 bank.load(read_table(tables, name), slot_map, name)

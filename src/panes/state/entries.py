@@ -15,15 +15,38 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import pyarrow as pa
 
+from panes.errors import SnapshotDamaged
 from panes.state.checked import INT64, columns_of, demand, numbers
 
 Array = np.ndarray
 
 
-class SlotMap(Protocol):
-    """Leads from slots of a dump to slots here."""
+class SlotMap:
+    """Leads from the slots of a dump to slots here; slots that the dump has no key for are refused.
 
-    def __getitem__(self, slots: Any) -> Any: ...
+    >>> SlotMap(np.array([7, 3]), np.array([0, 1]))[np.array([3, 3, 7])].tolist()
+    [1, 1, 0]
+    """
+
+    def __init__(self, theirs: Array, ours: Array) -> None:
+        order = np.argsort(theirs, kind="stable")
+        self._theirs, self._ours = theirs[order], ours[order]
+        if (self._theirs[1:] == self._theirs[:-1]).any():
+            raise SnapshotDamaged("the snapshot has one slot for two keys")
+
+    def __len__(self) -> int:
+        return len(self._ours)
+
+    def max(self) -> int:
+        return int(self._ours.max())
+
+    def __getitem__(self, slots: object) -> Array:
+        wanted = np.asarray(slots)
+        at = np.minimum(np.searchsorted(self._theirs, wanted), max(len(self._theirs) - 1, 0))
+        if wanted.size and (not len(self._theirs) or (self._theirs[at] != wanted).any()):
+            raise SnapshotDamaged("the snapshot has state of a key that it does not name")
+        found: Array = self._ours[at] if len(self._ours) else np.empty(0, np.int64)
+        return found
 
 
 class Held(ABC):
@@ -95,7 +118,7 @@ class Entries:
 class EntryBank(Held):
     """Any number of entries per slot."""
 
-    declared: ClassVar[Mapping[str, EntryColumn]]
+    declared: Mapping[str, EntryColumn]
     #: of the partials that entries have; None: they have none
     codec: PartialsCodec | None = None
 

@@ -225,7 +225,7 @@ class PartialLane(Lane):
     def of_stream(self, slots: Array) -> dict[str, pa.Table]:
         return partial_lane_state.dump(self, slots)
 
-    def go_on_from(self, tables: Mapping[str, pa.Table], slot_map: Any, columns: Mapping[str, pa.DataType]) -> None:
+    def go_on_from(self, tables: Mapping[str, pa.Table], slot_map: Any) -> None:
         partial_lane_state.load(self, tables, slot_map)
 
     def tidy(self) -> None:

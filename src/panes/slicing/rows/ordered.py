@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from panes.aggregates.columns import PartialColumns
 from panes.errors import QueryError
 from panes.slicing.arrays import spread
 from panes.slicing.lane import Agg, RowBatch, RunningWindow
@@ -30,6 +31,7 @@ from panes.slicing.rows.reorder import stable_order
 from panes.slicing.rows.slice_table import SliceIndex, SliceTable, go_on, sliced
 from panes.slicing.window_set import WindowSet
 from panes.state.bank import BankColumn
+from panes.state.entries import Entries, EntryBank, EntryColumn, Held, entry_columns
 from panes.state.journal import Journal, Replaced, Watched
 from panes.windows.base import (
     ALWAYS,
@@ -501,7 +503,11 @@ class OrderedSlicer:
     @property
     def nbytes(self) -> int:
         """Bytes of slices and of what is known of keys."""
-        return self.slices.nbytes + self.rest.nbytes + self.keys.nbytes
+        return sum(bank.nbytes for bank in self.banks().values())
+
+    def banks(self) -> dict[str, Held]:
+        """What is held of keys, but for machines."""
+        return {"keys": self.keys, "slices": SliceBank(self), "rest": RestBank(self)}
 
     def select(self, slots: Array, journal: Journal | None = None) -> OrderedSlicer:
         """A copy of the state of these keys, renumbered 0, 1, ... (slots not seen yet are empty there).
@@ -518,3 +524,49 @@ class OrderedSlicer:
         """Put the state of `select` (possibly moved on) in the place of these keys' state."""
         self.keys.put(slots, part.keys)
         self.slices, self.rest = self.slices.put(slots, part.slices), self.rest.put(slots, part.rest)
+
+
+class SliceBank(EntryBank):
+    """Slices as entries of their keys."""
+
+    which = "slices"
+
+    def __init__(self, slicer: OrderedSlicer) -> None:
+        self._slicer = slicer
+        self.codec = PartialColumns([a.bound for a in slicer.aggs])
+        types = [pa.from_numpy_dtype(column.dtype) for column in slicer.keys.last]
+        dims = {f"{side}.{d}": EntryColumn(kind) for d, kind in enumerate(types) for side in ("first", "last")}
+        self.declared = entry_columns(pos=EntryColumn(low=0), rows=EntryColumn(low=1), **dims)
+
+    @property
+    def _table(self) -> SliceTable:
+        found: SliceTable = getattr(self._slicer, self.which)
+        return found
+
+    def entries(self, slots: Array) -> Entries:
+        found = self._table.of_slots(slots)
+        dims = {f"{side}.{d}": c for side in ("first", "last") for d, c in enumerate(getattr(found, side))}
+        return Entries(slots[found.slot], {"pos": found.pos, "rows": found.rows, **dims}, found.cells)
+
+    def take_in(self, found: Entries) -> None:
+        columns, dims = found.columns, range(len(self._slicer.keys.last))
+        first, last = (tuple(columns[f"{side}.{d}"] for d in dims) for side in ("first", "last"))
+        more = SliceTable(found.slots, columns["pos"], columns["rows"], first, last, found.cells)
+        both = SliceTable.concat([self._table, more])
+        setattr(self._slicer, self.which, both.take(np.lexsort((both.pos, both.slot))))
+
+    def used_slots(self) -> Array:
+        return self._table.slots()
+
+    def renumber(self, moved: Array) -> None:
+        setattr(self._slicer, self.which, self._table.with_slots(moved[self._table.slot]))
+
+    @property
+    def nbytes(self) -> int:
+        return self._table.nbytes
+
+
+class RestBank(SliceBank):
+    """Rows of windows at the end of the stream."""
+
+    which, optional = "rest", True

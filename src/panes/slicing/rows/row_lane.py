@@ -301,16 +301,20 @@ class RowLane(Lane):
         self.given.forget(number)
 
     def banks(self) -> Mapping[str, Held]:
-        return {}
-
-    def used_slots(self) -> None:
-        """Keys are never forgotten."""
+        both = zip(("live", "base"), self.slicers())
+        return {f"{name}.{each}": bank for name, slicer in both for each, bank in slicer.banks().items()}
 
     def of_stream(self, slots: Array) -> dict[str, pa.Table]:
         return row_lane_state.dump(self, slots)
 
-    def go_on_from(self, tables: Mapping[str, pa.Table], slot_map: Any, columns: Mapping[str, pa.DataType]) -> None:
-        row_lane_state.load(self, tables, slot_map, columns=columns)
+    def go_on_from(self, tables: Mapping[str, pa.Table], slot_map: Any) -> None:
+        row_lane_state.load_facts(self, tables)
+
+    def load(
+        self, tables: Mapping[str, pa.Table], slot_map: Any, columns: Mapping[str, pa.DataType] | None = None
+    ) -> None:
+        super().load(tables, slot_map)
+        row_lane_state.load_rest(self, tables, slot_map, columns=columns or {})
 
     def slicers(self) -> tuple[OrderedSlicer, ...]:
         """The live slicer, and the base behind it if there is allowed lateness."""
