@@ -35,6 +35,7 @@ from panes.state.checked import (
     read_table,
     reading,
     rising,
+    same_identity,
     value,
     whole,
 )
@@ -159,7 +160,7 @@ def _restore(op: SliceOperator, blobs: Sequence[bytes]) -> None:
         raise SnapshotMismatch("restore needs at least one snapshot")
     parts = _up_to_date([_read(blob) for blob in blobs])
     for facts, _ in parts:
-        _check_same_query(op, facts)
+        same_identity(facts, op.spec.whole_identity, "query")
         _check_facts(facts)
     _restore_parts(op, parts)
     epochs = {facts["epoch"] for facts, _ in parts}
@@ -391,11 +392,3 @@ def _raw_of(op: SliceOperator, groups: KeyGroups) -> pa.Table | None:
     of = keys.groups(keys.slots([rows[k] for k in op.spec.keys]))
     mine = rows.filter(pa.array(groups.among(of)))
     return mine if mine.num_rows else None
-
-
-def _check_same_query(op: SliceOperator, facts: Mapping[str, object]) -> None:
-    theirs, ours = fact(facts, "identity", dict), op.spec.whole_identity
-    changed = [n for n in sorted({*theirs, *ours}) if theirs.get(n) != ours.get(n)]
-    if changed:
-        said = "; ".join(f"{n} was {theirs.get(n)!r}, is {ours.get(n)!r}" for n in changed)
-        raise SnapshotMismatch(f"the snapshot belongs to another query: {said}")

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from panes.errors import PanesError, SnapshotDamaged, SnapshotError
+from panes.errors import PanesError, SnapshotDamaged, SnapshotError, SnapshotMismatch
 from panes.state.pickles import PICKLED
 
 Array = np.ndarray
@@ -70,6 +70,15 @@ def counts(facts: Mapping[str, object], name: str, known: Mapping[str, int]) -> 
     if set(found) != set(known):
         raise SnapshotDamaged(f"{name!r} counts {', '.join(found)}; it should count {', '.join(known)}")
     return found
+
+
+def same_identity(facts: Mapping[str, Any], ours: Mapping[str, Any], what: str) -> None:
+    """Refuse what belongs to another query, window or operator, and say in what it differs."""
+    theirs = fact(facts, "identity", dict)
+    changed = [name for name in sorted({*theirs, *ours}) if theirs.get(name) != ours.get(name)]
+    if changed:
+        said = "; ".join(f"{name} was {theirs.get(name)!r}, is {ours.get(name)!r}" for name in changed)
+        raise SnapshotMismatch(f"the snapshot belongs to another {what}: {said}")
 
 
 def read_table(tables: Mapping[str, pa.Table], name: str, columns: Mapping[str, pa.DataType] | None = None) -> pa.Table:
