@@ -21,7 +21,7 @@ from panes.errors import QueryError, SnapshotMismatch
 from panes.slicing.idle_keys import IdleKeys
 from panes.slicing.incremental import Part, changes_of, with_changes
 from panes.slicing.key_groups import KeyGroups, clash, spread
-from panes.slicing.keys import KeyDirectory, SlotMap
+from panes.slicing.keys import KeyDirectory
 from panes.slicing.ledger import LateLedger, RawRows
 from panes.slicing.running import RunningQuery
 from panes.slicing.spec import OperatorSpec
@@ -39,6 +39,7 @@ from panes.state.checked import (
     value,
     whole,
 )
+from panes.state.entries import SlotMap
 from panes.state.pickles import PICKLED, trusting
 from panes.state.snapshot import pack, unpack
 from panes.windows.base import ALWAYS, Bound, Window

@@ -72,7 +72,7 @@ def counts(facts: Mapping[str, object], name: str, known: Mapping[str, int]) -> 
     return found
 
 
-def same_identity(facts: Mapping[str, Any], ours: Mapping[str, Any], what: str) -> None:
+def same_identity(facts: Mapping[str, object], ours: Mapping[str, object], what: str) -> None:
     """Refuse what belongs to another query, window or operator, and say in what it differs."""
     theirs = fact(facts, "identity", dict)
     changed = [name for name in sorted({*theirs, *ours}) if theirs.get(name) != ours.get(name)]

@@ -8,15 +8,18 @@ them out and takes them in; writing them for some keys, reading them and refusin
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from panes.errors import SnapshotDamaged
 from panes.state.checked import INT64, columns_of, demand, numbers
+
+if TYPE_CHECKING:
+    from panes.aggregates.base import Cells
 
 Array = np.ndarray
 
@@ -96,9 +99,9 @@ class PartialsCodec(Protocol):
     @property
     def names(self) -> Collection[str]: ...
 
-    def write(self, cells: Any) -> dict[str, pa.Array]: ...
+    def write(self, cells: Sequence[Cells]) -> dict[str, pa.Array]: ...
 
-    def read(self, table: pa.Table) -> Any: ...
+    def read(self, table: pa.Table) -> tuple[Cells, ...]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +110,7 @@ class Entries:
 
     slots: Array
     columns: Mapping[str, Array]
-    cells: Any = ()
+    cells: tuple[Cells, ...] = ()
 
     def of(self, slots: Array) -> Entries:
         """Those of some slots; they have no partials."""
