@@ -8,7 +8,7 @@ Numbers that could be true are believed: only a key could tell them from others.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -72,12 +72,14 @@ def counts(facts: Mapping[str, object], name: str, known: Mapping[str, int]) -> 
     return found
 
 
-def same_identity(facts: Mapping[str, object], ours: Mapping[str, object], what: str) -> None:
+def same_identity(
+    facts: Mapping[str, object], ours: Mapping[str, object], what: str, shown: Callable[[object], str] = repr
+) -> None:
     """Refuse what belongs to another query, window or operator, and say in what it differs."""
     theirs = fact(facts, "identity", dict)
     changed = [name for name in sorted({*theirs, *ours}) if theirs.get(name) != ours.get(name)]
     if changed:
-        said = "; ".join(f"{name} was {theirs.get(name)!r}, is {ours.get(name)!r}" for name in changed)
+        said = "; ".join(f"{name} was {shown(theirs.get(name))}, is {shown(ours.get(name))}" for name in changed)
         raise SnapshotMismatch(f"the snapshot belongs to another {what}: {said}")
 
 

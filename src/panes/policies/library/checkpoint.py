@@ -65,7 +65,7 @@ def restore(window: Window, blob: bytes, *, trusted: bool = False) -> None:
     if window._partitions.updates:
         raise QueryError("restore() into a window that has seen tuples: make a new one")
     facts, tables = unpack(blob)
-    same_identity(facts, identity(window), "window")
+    same_identity(facts, identity(window), "window", str)
     with trusting(trusted), reading("the snapshot of a window"):
         subs = _subwindows(window, tables)
         updates = whole(facts, "updates", max((s.updated for s in subs), default=0), MANY)

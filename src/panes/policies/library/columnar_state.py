@@ -59,7 +59,7 @@ def restore(window: ColumnarWindow, blob: bytes) -> None:
     if window._arrays.g[k.G_UPDATES]:
         raise QueryError("restore() into a window that has seen rows: make a new one")
     facts, tables = unpack(blob)
-    same_identity(facts, identity(window), "window")
+    same_identity(facts, identity(window), "window", str)
     with reading("the snapshot of a window"):
         arrays, keys = window._fresh_arrays(), None
         if window._keys is not None:
