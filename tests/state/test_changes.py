@@ -71,6 +71,44 @@ def test_changes_of_one_key_of_many_are_small() -> None:
     assert len(op.snapshot(epoch=3, since=2)) < 4_000
 
 
+@pytest.mark.parametrize(
+    ("window", "lateness"),
+    [
+        (pn.tumbling(100), None),
+        (pn.session(30), None),
+        (pn.tumbling(pn.rows(3)), None),
+        (pn.policy(evict=pn.policies.time(50), trigger=pn.policies.count(2)), None),
+        (pn.policy(evict=pn.policies.delta(1, on="v"), trigger=pn.policies.count(3)), None),
+        (pn.tumbling(5), 1000),
+        (pn.session(3), 1000),
+    ],
+    ids=["tumbling", "session", "count", "policy of time", "policy of delta", "lateness", "session with lateness"],
+)
+@pytest.mark.parametrize("function", ["sum(v)", "median(v)"])
+def test_changes_of_one_key_are_small_for_every_kind_of_state(window: Any, lateness: int | None, function: str) -> None:
+    options = {} if lateness is None else {"lateness": lateness}
+    stream = pn.stream(
+        None, schema={"ts": "bigint", "k": "bigint", "v": "double"}, time="ts", key="k", watermark=5, **options
+    )
+    query = stream.window(w=window).agg(n="count(*)", s=function)
+    op, n = query.operator(), 20_000
+    for i in range(2):
+        op.push(pa.table({"ts": np.arange(n) // 1000 + 20 * i, "k": np.arange(n), "v": np.arange(n) / n + i}))
+    # of a key that is corrected before and after
+    op.push({"ts": 12 if lateness else 39, "k": 12_007, "v": 3.0})
+    op.advance(35)
+    whole = op.snapshot(epoch=1)
+    op.push({"ts": 12 if lateness else 40, "k": 12_007, "v": 3.5})
+    changes = op.snapshot(epoch=2, since=1)
+    assert len(whole) > 200_000
+    assert len(changes) < 2_000
+    restored = query.operator(restore=[whole, changes])
+    assert restored.snapshot(epoch=3, since=2) == op.snapshot(epoch=3, since=2)
+    more = {"ts": [41, 41], "k": [12_007, 7], "v": [4.0, 4.0]}
+    assert restored.push(pa.table(more)).table.equals(op.push(pa.table(more)).table)
+    assert restored.finish().table.equals(op.finish().table)
+
+
 def test_nothing_is_noted_unless_somebody_asks() -> None:
     op = kept.QUERIES["tumbling"]().operator()
     kept.pushed("tumbling", op, range(40))

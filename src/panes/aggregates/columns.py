@@ -8,7 +8,7 @@ else is ever pickled.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -136,6 +136,28 @@ def cells_from_arrow(bound: BoundAggregate, arrays: Mapping[str, pa.Array]) -> C
     cells = Cells(tuple(_read(f, arrays[f.name]) for f in bound.fields))
     bound.check(cells)
     return cells
+
+
+class PartialColumns:
+    """Partials of several aggregates as columns of one table, and back."""
+
+    def __init__(self, bounds: Sequence[BoundAggregate]) -> None:
+        self._bounds = tuple(bounds)
+        self.names = {f"agg.{i}.{f.name}" for i, bound in enumerate(self._bounds) for f in bound.fields}
+
+    def write(self, cells: Sequence[Cells]) -> dict[str, pa.Array]:
+        columns = {}
+        for i, (bound, partials) in enumerate(zip(self._bounds, cells, strict=True)):
+            columns.update({f"agg.{i}.{name}": a for name, a in cells_to_arrow(bound, partials).items()})
+        return columns
+
+    def read(self, table: pa.Table) -> tuple[Cells, ...]:
+        found = []
+        for i, bound in enumerate(self._bounds):
+            prefix = f"agg.{i}."
+            arrays = {n[len(prefix) :]: table[n] for n in table.column_names if n.startswith(prefix)}
+            found.append(cells_from_arrow(bound, arrays))
+        return tuple(found)
 
 
 def _write(field: Field, data: Array | Ragged) -> pa.Array:

@@ -6,7 +6,7 @@ half of them are such. A place is an index; `Arena.compact` says how places move
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import ref
 
@@ -142,9 +142,39 @@ class Arena:
 
         return put_back
 
-    def copy(self) -> Arena:
-        """The rows there are, in an arena of their own."""
-        other, n = Arena(len(self.ticks), len(self.cols)), self.size
-        other.append(self.ticks[:, :n], self.cols[:, :n], self.slots[:n], self.positions[:n])
-        other.follows[:n] = self.follows[:n]
+    def take(self, places: Array, slots: Array) -> Arena:
+        """The rows at these places, in an arena of their own, as those of other slots; `link` says what follows."""
+        other = Arena(len(self.ticks), len(self.cols))
+        other.append(self.ticks[:, places], self.cols[:, places], slots, self.positions[places])
         return other
+
+    def link(self, slots: Array, positions: Sequence[Array]) -> list[Array]:
+        """Say which row follows which: rows of a key have positions without gaps, in the order of their places.
+
+        Gives the places of the rows at some positions of these slots, -1 where there is none.
+        """
+        n = self.size
+        order = np.lexsort((self.positions[:n], self.slots[:n]))
+        owner = self.slots[order]
+        same = np.flatnonzero(owner[1:] == owner[:-1])
+        self.follows[order[same]] = order[same + 1]
+        begin, end = owner.searchsorted(slots), owner.searchsorted(slots, side="right")
+        first = np.zeros(len(slots), np.int64)
+        some = begin < end
+        first[some] = self.positions[order[begin[some]]]
+        found = []
+        for wanted in positions:
+            at = begin + wanted - first
+            there = (at >= begin) & (at < end)
+            places = np.full(len(slots), -1)
+            places[there] = order[at[there]]
+            found.append(places)
+        return found
+
+    def chain(self, place: int) -> Array:
+        """A place, and those of the rows that follow."""
+        found = []
+        while place >= 0:
+            found.append(place)
+            place = int(self.follows[place])
+        return np.array(found, np.int64)

@@ -253,6 +253,10 @@ class BuiltInPolicies(Running):
                 cols[i] = _numbers(name, rows)
         return ticks, cols
 
+    @property
+    def follows_time(self) -> bool:
+        return self.by_clock
+
     def advance(self, watermark: int) -> Closed:
         if not self.by_clock or not len(self.states):
             return Closed.none()
@@ -349,21 +353,39 @@ class BuiltInPolicies(Running):
 
     def select(self, slots: Array) -> BuiltInPolicies:
         self.grow(int(slots.max()) + 1 if len(slots) else 0)
-        live = self._live()
+        kept = self._rows_of(slots)
         part = copy(self)  # the program is shared, state is not
         part.states, part.floats = self.states[slots], self.floats[slots]
         part.notes = self.notes[slots]
         part.middle, part.middle_floats = self.middle.copy(), self.middle_floats.copy()
         part._stacks, part._out = self._stacks.copy(), np.empty((64, 4), np.int64)
-        part.arena = self.arena.copy()
-        arena = part.arena
-        kept = np.isin(arena.slots[: arena.size], slots)
-        if self.keeps:
-            kept &= live
-        moved = arena.keep(kept)
-        part._move(moved)
-        arena.slots[: arena.size] = np.searchsorted(slots, arena.slots[: arena.size])
+        part.arena = self.arena.take(kept, np.searchsorted(slots, self.arena.slots[kept]))
+        part.link(part.arena, np.arange(len(slots)))
+        for word in (TAIL_AT, *(w + 1 for w in self.centre.own_heads)) if self.central else ():
+            place = np.searchsorted(kept, self.middle[0, word])
+            there = place < len(kept) and kept[place] == self.middle[0, word]
+            part.middle[0, word] = place if there else -1
         return part
+
+    def _rows_of(self, slots: Array) -> Array:
+        """Places of the rows of these keys that an eviction may still look at."""
+        if not self.keeps:
+            return _NOTHING
+        if len(slots) == 1 and not self.central:  # they follow each other: other keys cost nothing
+            state = self.states[slots[0]]
+            firsts = [(state[word], state[word + 1]) for word in self.own.own_heads if state[word] < state[TAIL]]
+            return self.arena.chain(int(min(firsts)[1])) if firsts else _NOTHING
+        arena, n = self.arena, self.arena.size
+        kept = np.flatnonzero(self._live() & np.isin(arena.slots[:n], slots))
+        # the centre sees rows of all keys as they came; otherwise keys have nothing to do with each other
+        return kept if self.central else kept[np.lexsort((arena.positions[kept], arena.slots[kept]))]
+
+    def link(self, arena: Arena, slots: Array) -> None:
+        """Words that name places of rows, in an arena whose rows are those of these slots, follow from positions."""
+        states = self.states[slots]
+        words = [(TAIL_AT, states[:, TAIL] - 1), *((word + 1, states[:, word]) for word in self.own.own_heads)]
+        for (word, _), places in zip(words, arena.link(slots, [positions for _, positions in words])):
+            self.states[slots, word] = places
 
     def put(self, slots: Array, part: Running) -> None:
         assert isinstance(part, BuiltInPolicies)

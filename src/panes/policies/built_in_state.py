@@ -76,8 +76,11 @@ def load(running: BuiltInPolicies, tables: Mapping[str, pa.Table], slot_map: Any
     lines = [np.array([numbers(rows, name, kind) for name in names]).reshape(len(names), n)
              for names, kind in ((ticks, _INT), (cols, _FLOAT))]  # fmt: skip
     theirs.append(lines[0], lines[1], owners, numbers(rows, "position", low=0))
-    theirs.follows[:n] = numbers(rows, "follows", low=-1, high=n - 1)
     _check(running, theirs, slots)
+    running.link(theirs, slots)
+    for word in running.own.own_heads:
+        lacking = (running.states[slots, word] < running.states[slots, TAIL]) & (running.states[slots, word + 1] < 0)
+        demand(not lacking.any(), "an eviction compares rows that are not kept")
     running.adopt(theirs, owners, slots)
 
 
@@ -87,14 +90,6 @@ def _named(name: str, count: int, kind: pa.DataType) -> dict[str, pa.DataType]:
 
 def _check(running: BuiltInPolicies, arena: Arena, slots: Array) -> None:
     """Loops follow what they are given: every place that a word or a row names must be what it should be."""
-    n = arena.size
-    owner, position, follows = arena.slots[:n], arena.positions[:n], arena.follows[:n]
-    on = np.flatnonzero(follows >= 0)
-    after = follows[on]
-    demand(
-        (after > on).all() and (owner[after] == owner[on]).all() and (position[after] == position[on] + 1).all(),
-        "a row is followed by one that does not come after it",
-    )
     states = running.states[slots]
     head, tail = states[:, HEAD], states[:, TAIL]
     seen = tail >= 0
@@ -105,47 +100,18 @@ def _check(running: BuiltInPolicies, arena: Arena, slots: Array) -> None:
     for line in running.own.triggers.lines.tolist():
         if line[KIND] == TIME and line[COLUMN] == 0:  # borders up to the last row have been given
             within(states[seen, line[WORD]], "the next border", low=running.notes[slots, 0][seen])
-    lasts = states[:, TAIL_AT]
-    _check_places(arena, slots, lasts, tail - 1, seen & (lasts >= 0), "the last row of a key")
+    owner, position = arena.slots[: arena.size], arena.positions[: arena.size]
+    demand(np.isin(owner, slots).all(), "rows of no key are kept")
     order = np.lexsort((position, owner))
-    same = owner[order][1:] == owner[order][:-1]
+    same = np.diff(owner[order]) == 0
     demand((np.diff(position[order])[same] == 1).all(), "rows that are kept of a key don't follow each other")
-    held = np.bincount(owner, minlength=len(running.states))[slots] if n else np.zeros(len(slots), np.int64)
+    demand((np.diff(order)[same] > 0).all(), "a row is followed by one that does not come after it")
+    lasts = order[np.append(~same, True)[: len(order)]]
+    demand((position[lasts] == running.states[owner[lasts], TAIL] - 1).all(), "the last row of a key is not kept")
     for word in running.own.own_heads:
-        first = states[:, word]
-        within(first[seen], "the first row that an eviction compares", low=0, high=tail[seen])
-        some = seen & (first < tail)
-        _check_places(arena, slots, states[:, word + 1], first, some, "the first row that an eviction compares")
-        within((tail - first)[some], "the rows that an eviction compares", high=held[some])
-        places = states[some, word + 1]
-        demand(_reach(arena, order, places, tail[some] - 1), "an eviction compares rows that are not kept")
+        within(states[seen, word], "the first row that an eviction compares", low=0, high=tail[seen])
     if running.central:
-        _check_centre(running, n)
-
-
-def _check_places(arena: Arena, slots: Array, places: Array, positions: Array, some: Array, what: str) -> None:
-    """These places are those of rows of the key, at these positions."""
-    within(places, what, low=-1, high=arena.size - 1)
-    at = places[some]
-    demand((at >= 0).all(), f"{what} is not kept")
-    if len(at):
-        demand((arena.slots[at] == slots[some]).all() and (arena.positions[at] == positions[some]).all(),
-               f"{what} is another one")  # fmt: skip
-
-
-def _reach(arena: Arena, order: Array, places: Array, lasts: Array) -> bool:
-    """Whether rows that follow those at `places` lead to those at positions `lasts`; `order`: by key and position."""
-    if not len(places):
-        return True
-    owner, rank = arena.slots[order], np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    last = np.append(owner[1:] != owner[:-1], True)
-    broken = np.cumsum(~last & (arena.follows[order] != np.append(order[1:], -1)))
-    end = np.searchsorted(owner, arena.slots[places], side="right") - 1
-    # of all rows from the place on, the last but one included, each leads to the next
-    before = np.append(0, broken)[rank[places]]
-    whole = broken[end] == before
-    return bool(whole.all() and (arena.positions[order[end]] == lasts).all())
+        _check_centre(running, arena.size)
 
 
 def _check_centre(running: BuiltInPolicies, kept: int) -> None:

@@ -123,6 +123,10 @@ class Interpreted(Running):
         slots, starts, stops, ends = np.array(found, np.int64).reshape(-1, 4).T.copy()
         return Closed(slots, starts, stops, np.full(len(slots), ALWAYS), ends)
 
+    @property
+    def follows_time(self) -> bool:
+        return self._thread
+
     def advance(self, watermark: int) -> Closed:
         if not self._thread:
             return Closed.none()

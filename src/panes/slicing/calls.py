@@ -52,12 +52,13 @@ class Calls:
         try:
             found = work(*arguments)
         except BaseException:
-            self._take_back()
+            self.take_back()
             raise
         self.journal.commit()
         return found
 
-    def _take_back(self) -> None:
+    def take_back(self) -> None:
+        """Everything is as it was before the call."""
         if self.journal.is_open:
             self.broken = True  # as long as not all of it is taken back
             self.journal.rewind()

@@ -21,7 +21,7 @@ from panes.errors import QueryError, SnapshotMismatch
 from panes.slicing.idle_keys import IdleKeys
 from panes.slicing.incremental import Part, changes_of, with_changes
 from panes.slicing.key_groups import KeyGroups, clash, spread
-from panes.slicing.keys import KeyDirectory, SlotMap
+from panes.slicing.keys import KeyDirectory
 from panes.slicing.ledger import LateLedger, RawRows
 from panes.slicing.running import RunningQuery
 from panes.slicing.spec import OperatorSpec
@@ -35,9 +35,11 @@ from panes.state.checked import (
     read_table,
     reading,
     rising,
+    same_identity,
     value,
     whole,
 )
+from panes.state.entries import SlotMap
 from panes.state.pickles import PICKLED, trusting
 from panes.state.snapshot import pack, unpack
 from panes.windows.base import ALWAYS, Bound, Window
@@ -107,7 +109,7 @@ def snapshot(
         "late_held": op._ledger.held if first else 0,
     }
     _end_epoch(op, epoch)
-    return pack(facts, tables) if changed is None else pack(*changes_of(facts, tables))
+    return pack(facts, tables) if changed is None else pack(*changes_of(facts, tables), deflate=True)
 
 
 def _changed_since(op: SliceOperator, since: int | None) -> Array | None:
@@ -159,7 +161,7 @@ def _restore(op: SliceOperator, blobs: Sequence[bytes]) -> None:
         raise SnapshotMismatch("restore needs at least one snapshot")
     parts = _up_to_date([_read(blob) for blob in blobs])
     for facts, _ in parts:
-        _check_same_query(op, facts)
+        same_identity(facts, op.spec.whole_identity, "query")
         _check_facts(facts)
     _restore_parts(op, parts)
     epochs = {facts["epoch"] for facts, _ in parts}
@@ -391,11 +393,3 @@ def _raw_of(op: SliceOperator, groups: KeyGroups) -> pa.Table | None:
     of = keys.groups(keys.slots([rows[k] for k in op.spec.keys]))
     mine = rows.filter(pa.array(groups.among(of)))
     return mine if mine.num_rows else None
-
-
-def _check_same_query(op: SliceOperator, facts: Mapping[str, object]) -> None:
-    theirs, ours = fact(facts, "identity", dict), op.spec.whole_identity
-    changed = [n for n in sorted({*theirs, *ours}) if theirs.get(n) != ours.get(n)]
-    if changed:
-        said = "; ".join(f"{n} was {theirs.get(n)!r}, is {ours.get(n)!r}" for n in changed)
-        raise SnapshotMismatch(f"the snapshot belongs to another query: {said}")

@@ -121,27 +121,33 @@ class KeyGroups:
             )
 
 
-def key_group(keys: Mapping[str, pa.DataType], values: Sequence[object], named: Mapping[str, object]) -> int:
-    """The group of a key, given as values in the order of the key columns, or by their names."""
+def key_of(
+    call: str, keys: Mapping[str, pa.DataType], values: Sequence[object], named: Mapping[str, object]
+) -> list[pa.Array]:
+    """A key that a user gives to a call, as values in the order of the key columns, or by their names."""
     if values and named:
-        raise QueryError("key_group(): give the key by position or by name, not both")
+        raise QueryError(f"{call}(): give the key by position or by name, not both")
     if named and set(named) != set(keys):
-        raise QueryError(f"key_group({', '.join(named)}): the key of this stream is {_said(keys)}")
+        raise QueryError(f"{call}({', '.join(named)}): the key of this stream is {_said(keys)}")
     found = tuple(named[name] for name in keys) if named else tuple(values)
     if len(found) != len(keys):
-        raise QueryError(f"key_group() got {len(found)} values: the key of this stream is {_said(keys)}")
-    if not keys:
-        return 0
+        raise QueryError(f"{call}() got {len(found)} values: the key of this stream is {_said(keys)}")
     columns = []
     for (name, kind), given in zip(keys.items(), found):
         try:
             columns.append(exact_array([given], plain(kind)))
         except Inexact as error:
-            raise QueryError(
-                f"key_group({name}={given!r}): the key column {name!r} is {kind}: {error.reason}"
-            ) from error
+            raise QueryError(f"{call}({name}={given!r}): the key column {name!r} is {kind}: {error.reason}") from error
+    return columns
+
+
+def key_group(keys: Mapping[str, pa.DataType], values: Sequence[object], named: Mapping[str, object]) -> int:
+    """The group of a key that a user gives."""
+    key = key_of("key_group", keys, values, named)
+    if not keys:
+        return 0
     directory = KeyDirectory(list(keys.values()))
-    return int(directory.groups(directory.slots(columns))[0])
+    return int(directory.groups(directory.slots(key))[0])
 
 
 def _said(keys: Mapping[str, pa.DataType]) -> str:

@@ -41,7 +41,7 @@ class IntIndex:
     def __init__(self) -> None:
         self._names = np.empty(16, np.int64)  # value of each code
         self._n = 0
-        self._unnamed = _NONE  # the code that stands for null, if it was given
+        self.null = _NONE  # the code that stands for null, if it was given
         self._dict: dict[int, int] = {}
         self._dict_n = 0  # codes known to the dict
         self._table = IntTable()
@@ -57,11 +57,16 @@ class IntIndex:
         """The code of each value."""
         return self._by_table(values) if use_kernels(len(values)) else self._by_dict(values)
 
+    def find(self, value: int) -> int:
+        """The code of a value, -1 if it has none; none is given."""
+        self._catch_up()
+        return self._dict.get(value, _NONE)
+
     def forget_after(self, n: int) -> None:
         """Forget all codes but the first n."""
         self._n = n
-        if self._unnamed >= n:
-            self._unnamed = _NONE
+        if self.null >= n:
+            self.null = _NONE
         # both may be ahead of what was counted, if it was an error that stopped them
         self._dict, self._dict_n = {value: code for value, code in self._dict.items() if code < n}, min(self._dict_n, n)
         self._table = IntTable()  # it learns again what it is asked for
@@ -71,15 +76,15 @@ class IntIndex:
         return self._names[codes]
 
     def code_of_null(self) -> int:
-        if self._unnamed == _NONE:
-            self._unnamed = self._n
+        if self.null == _NONE:
+            self.null = self._n
             self._room(1)
             self._names[self._n] = 0
             self._n += 1
-        return self._unnamed
+        return self.null
 
     def is_null(self, codes: Array) -> Array | None:
-        return None if self._unnamed == _NONE else codes == self._unnamed
+        return None if self.null == _NONE else codes == self.null
 
     def _room(self, more: int) -> None:
         if self._n + more > len(self._names):
@@ -89,16 +94,21 @@ class IntIndex:
 
     def _unindexed(self, known: int) -> list[tuple[int, Array]]:
         """(first code, values) of what came after the first `known` codes, without that of null."""
-        if known <= self._unnamed < self._n:
-            parts = [(known, self._unnamed), (self._unnamed + 1, self._n)]
+        if known <= self.null < self._n:
+            parts = [(known, self.null), (self.null + 1, self._n)]
         else:
             parts = [(known, self._n)]
         return [(a, self._names[a:b]) for a, b in parts if a < b]
 
+    def _catch_up(self) -> None:
+        """The dict learns what came through the table."""
+        for first, names in self._unindexed(self._dict_n):
+            self._dict.update(zip(names.tolist(), range(first, first + len(names))))
+        self._dict_n = self._n
+
     def _by_dict(self, values: Array) -> Array:
         known = self._dict
-        for first, names in self._unindexed(self._dict_n):
-            known.update(zip(names.tolist(), range(first, first + len(names))))
+        self._catch_up()
         self._room(len(values))
         n = self._n
         out = np.empty(len(values), np.int64)
@@ -140,6 +150,10 @@ class ColumnIndex(ABC):
         """The code of each entry."""
 
     @abstractmethod
+    def find(self, one: pa.Array) -> int:
+        """The code of the only entry, -1 if it has none; none is given."""
+
+    @abstractmethod
     def forget_after(self, n: int) -> None:
         """Forget all codes but the first n."""
 
@@ -176,6 +190,12 @@ class BitsIndex(ColumnIndex):
         out[~column.valid] = self._index.code_of_null()
         out[filled[before:]] = self._index.codes(bits[before:])
         return out
+
+    def find(self, one: pa.Array) -> int:
+        column = column_from_arrow(one)
+        if column.valid is not None and not column.valid[0]:
+            return self._index.null
+        return self._index.find(int(self._bits(column.values)[0]))
 
     def forget_after(self, n: int) -> None:
         self._index.forget_after(n)
@@ -246,6 +266,9 @@ class DictionaryIndex(ColumnIndex):
                 of_value[i] = known[values[i]]
             out = of_value[index]
         return out
+
+    def find(self, one: pa.Array) -> int:
+        return self._codes.get(one[0].as_py(), _NONE)
 
     def forget_after(self, n: int) -> None:
         if n < len(self):

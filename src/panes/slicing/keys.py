@@ -16,6 +16,7 @@ from panes.aggregates.types import plain
 from panes.errors import DataError, SnapshotDamaged
 from panes.slicing.key_index import IntIndex, column_index, mix
 from panes.state.checked import columns_of, numbers
+from panes.state.entries import SlotMap
 
 Array = np.ndarray
 
@@ -51,6 +52,14 @@ class KeyDirectory:
         found = codes[0]
         for pairs, more in zip(self._pairs, codes[1:]):
             found = pairs.codes(found << 32 | more)
+        return found
+
+    def find(self, key: Sequence[pa.Array]) -> int:
+        """The slot of one key, -1 if it has none; none is given."""
+        codes = [index.find(value) for index, value in zip(self._columns, key)]
+        found = codes[0]
+        for pairs, more in zip(self._pairs, codes[1:]):
+            found = pairs.find(found << 32 | more) if min(found, more) >= 0 else -1
         return found
 
     def sizes(self) -> list[int]:
@@ -131,34 +140,6 @@ class KeyDirectory:
                     f"key column number {i + 1} has type {column.type}, but keys are {self.types[i]}: {error}"
                 ) from error
         return column
-
-
-class SlotMap:
-    """Leads from the slots of a dump to slots here; slots that the dump has no key for are refused.
-
-    >>> SlotMap(np.array([7, 3]), np.array([0, 1]))[np.array([3, 3, 7])].tolist()
-    [1, 1, 0]
-    """
-
-    def __init__(self, theirs: Array, ours: Array) -> None:
-        order = np.argsort(theirs, kind="stable")
-        self._theirs, self._ours = theirs[order], ours[order]
-        if (self._theirs[1:] == self._theirs[:-1]).any():
-            raise SnapshotDamaged("the snapshot has one slot for two keys")
-
-    def __len__(self) -> int:
-        return len(self._ours)
-
-    def max(self) -> int:
-        return int(self._ours.max())
-
-    def __getitem__(self, slots: object) -> Array:
-        wanted = np.asarray(slots)
-        at = np.minimum(np.searchsorted(self._theirs, wanted), max(len(self._theirs) - 1, 0))
-        if wanted.size and (not len(self._theirs) or (self._theirs[at] != wanted).any()):
-            raise SnapshotDamaged("the snapshot has state of a key that it does not name")
-        found: Array = self._ours[at] if len(self._ours) else np.empty(0, np.int64)
-        return found
 
 
 def slot_map(old: Array, new: Array, size: int | None = None) -> Array:

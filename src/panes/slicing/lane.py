@@ -18,6 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from panes.aggregates.base import BoundAggregate, Column, Inputs, picked
+from panes.state.checked import read_table
+from panes.state.entries import Held
 from panes.state.journal import Watched
 from panes.windows.base import ALWAYS, NEVER, Bound
 
@@ -317,6 +319,10 @@ class Lane(ABC):
         """Open windows as they stand, those that have changed since they were last given."""
         return []
 
+    @abstractmethod
+    def peek(self, slot: int) -> Results:
+        """The open windows of one key as they stand, at a cost that other keys have no part in. Nothing changes."""
+
     def take_rejected(self) -> list[tuple[Array, str]]:
         """Arrival numbers of rows that were turned away after they had been taken, with the reason; each once."""
         return []
@@ -347,28 +353,59 @@ class Lane(ABC):
     def remove_window(self, number: int) -> None:
         """Stop giving this window."""
 
+    @abstractmethod
+    def banks(self) -> Mapping[str, Held]:
+        """All that it holds of keys, by the names of tables in snapshots."""
+
     def used_slots(self) -> Array | None:
         """Slots of keys that something is held of; None: keys are never forgotten."""
-        return None
+        self.tidy()
+        found = [np.empty(0, np.int64)]
+        for bank in self.banks().values():
+            slots = bank.used_slots()
+            if slots is None:
+                return None
+            found.append(slots)
+        return np.unique(np.concatenate(found))
 
     def renumber(self, moved: Array) -> None:
         """`moved[slot]` is the new slot of a key, -1 if nothing is held of it; the order of keys stays."""
-        raise TypeError(f"{type(self).__name__} never forgets keys")
+        for bank in self.banks().values():
+            bank.renumber(moved)
 
     @abstractmethod
     def tidy(self) -> None:
         """Hold only what is needed, whenever that was looked at last: operators of one stream agree on it then."""
 
     @abstractmethod
-    def dump(self, slots: Array) -> dict[str, pa.Table]:
-        """The state of these keys (sorted), and of the stream, as Arrow tables."""
+    def of_stream(self, slots: Array) -> dict[str, pa.Table]:
+        """What is held of the stream, and not of a key, for a dump of these keys."""
 
     @abstractmethod
-    def load(self, tables: Mapping[str, pa.Table], slot_map: Any, columns: Mapping[str, pa.DataType]) -> None:
+    def go_on_from(self, tables: Mapping[str, pa.Table], slot_map: Any) -> None:
+        """Be where a dump was made; banks are loaded after this."""
+
+    def dump(self, slots: Array) -> dict[str, pa.Table]:
+        """The state of these keys (sorted), and of the stream, as Arrow tables."""
+        self.tidy()
+        tables = self.of_stream(slots)
+        for name, bank in self.banks().items():
+            table = bank.dump(slots)
+            if table.num_rows or not bank.optional:
+                tables[name] = table
+        return tables
+
+    def load(
+        self, tables: Mapping[str, pa.Table], slot_map: Any, columns: Mapping[str, pa.DataType] | None = None
+    ) -> None:
         """Take in a dump; `slot_map[slot in the dump]` is the slot here. Dumps of other keys may follow.
 
         `columns`: the evaluated expressions that rows have, with their types.
         """
+        self.go_on_from(tables, slot_map)
+        for name, bank in self.banks().items():
+            if name in tables or not bank.optional:
+                bank.load(read_table(tables, name), slot_map, name)
 
     def plans(self) -> dict[str, str]:
         """How windows are assembled that have a way of their own, by label."""

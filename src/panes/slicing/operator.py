@@ -19,7 +19,7 @@ from panes.slicing.arrival import TIME_LIMIT, BatchArrival, arrive, bad_gaps, pi
 from panes.slicing.calls import Calls
 from panes.slicing.checkpoint import restore, snapshot
 from panes.slicing.idle_keys import IdleKeys
-from panes.slicing.key_groups import KeyGroups, key_group
+from panes.slicing.key_groups import KeyGroups, key_group, key_of
 from panes.slicing.keys import KeyDirectory
 from panes.slicing.lane import Arriving, Lane, Results, RowBatch
 from panes.slicing.ledger import TOO_LATE, LateLedger, RawRows
@@ -422,9 +422,9 @@ class SliceOperator:
         - `epoch`: the number of the epoch that ends here, above all before it. From then on the operator notes which
           keys change.
         - `since`: only what has changed since this epoch ended, to be restored after the snapshot that ended it:
-          `query.operator(restore=[whole, changes, more_changes])`. Where changes can't be told key by key (policies,
-          windows that have come or gone, keys that were forgotten) it is the whole state, which takes the place of what
-          came before.
+          `query.operator(restore=[whole, changes, more_changes])`. Where changes can't be told key by key (central
+          policies, what follows the clock, windows that have come or gone, keys that were forgotten) it is the whole
+          state, which takes the place of what came before.
         """
         with self._calls.turn:
             self._settle()
@@ -441,7 +441,32 @@ class SliceOperator:
 
     def key_group(self, *key: object, **named: object) -> int:
         """The key group, 0..127, of a key: its values in the order of the key columns, or by their names."""
-        return key_group({k: self.spec.schema.field(k).type for k in self.spec.keys}, key, named)
+        return key_group(self._key_types(), key, named)
+
+    def _key_types(self) -> dict[str, pa.DataType]:
+        return {name: self.spec.schema.field(name).type for name in self.spec.keys}
+
+    def peek(self, *key: Any, **named: Any) -> Result:
+        """The open windows of one key as they stand: what `finish()` would give of it, if the stream ended now, and
+        windows that wait for more rows.
+
+        The key is given as for `key_group`; of a key that was not seen there are none. Nothing changes: the windows are
+        given when they close, as if nobody had looked. `revision` is 0 and `final`, of a query with `early`, false.
+        """
+        with self._calls.turn:
+            self._settle()
+            self._open("peek")
+            found = key_of("peek", self._key_types(), key, named)
+            if self._groups is not None and key_group(self._key_types(), key, named) not in self._groups:
+                raise QueryError(f"peek(): this operator, restored from parts, holds the key groups {self._groups}")
+            slot = 0 if self._keys is None else self._keys.find(found)
+            if slot < 0:
+                return self._builder.empty()
+            self._journal.begin()  # user code that this runs can't call the operator
+            try:
+                return self._builder.build([lane.peek(slot) for lane in self._query.lanes])
+            finally:
+                self._calls.take_back()
 
     @property
     def late(self) -> pa.Table:

@@ -93,9 +93,9 @@ class Bank:
         self.columns, self._size = grown, have + more
         return True
 
-    def select(self, slots: Array) -> Bank:
+    def select(self, slots: Array, journal: Journal | None = None) -> Bank:
         """A copy of these slots, numbered 0, 1, ...; it shares no object of users with this one."""
-        part = Bank({}, self._journal)
+        part = Bank({}, journal or Journal())
         part.declared, part._size = self.declared, len(slots)
         part.columns = {name: _copied(column[slots]) for name, column in self.columns.items()}
         return part

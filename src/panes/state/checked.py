@@ -7,14 +7,15 @@ Numbers that could be true are believed: only a key could tell them from others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from panes.errors import PanesError, SnapshotDamaged, SnapshotError
+from panes.errors import PanesError, SnapshotDamaged, SnapshotError, SnapshotMismatch
 from panes.state.pickles import PICKLED
 
 Array = np.ndarray
@@ -32,7 +33,7 @@ def reading(what: str) -> Iterator[None]:
     except SnapshotError:
         raise
     except (PanesError, ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RecursionError,
-            StopIteration, TypeError, ValueError, OSError, NotImplementedError) as error:  # fmt: skip
+            StopIteration, TypeError, ValueError, OSError, NotImplementedError, zlib.error) as error:  # fmt: skip
         said = f"{type(error).__name__}: {error}"
         raise SnapshotDamaged(f"{what} holds a state that nothing could have written ({said})") from error
 
@@ -69,6 +70,17 @@ def counts(facts: Mapping[str, object], name: str, known: Mapping[str, int]) -> 
     if set(found) != set(known):
         raise SnapshotDamaged(f"{name!r} counts {', '.join(found)}; it should count {', '.join(known)}")
     return found
+
+
+def same_identity(
+    facts: Mapping[str, object], ours: Mapping[str, object], what: str, shown: Callable[[object], str] = repr
+) -> None:
+    """Refuse what belongs to another query, window or operator, and say in what it differs."""
+    theirs = fact(facts, "identity", dict)
+    changed = [name for name in sorted({*theirs, *ours}) if theirs.get(name) != ours.get(name)]
+    if changed:
+        said = "; ".join(f"{name} was {shown(theirs.get(name))}, is {shown(ours.get(name))}" for name in changed)
+        raise SnapshotMismatch(f"the snapshot belongs to another {what}: {said}")
 
 
 def read_table(tables: Mapping[str, pa.Table], name: str, columns: Mapping[str, pa.DataType] | None = None) -> pa.Table:

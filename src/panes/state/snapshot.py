@@ -1,7 +1,8 @@
 """Snapshots: Arrow tables and a few facts, packed into bytes that can prove what they are.
 
 Layout: magic, format version, checksum of the rest, then a JSON header (facts, and the size of each table)
-followed by the tables as Arrow IPC streams. A reader refuses bytes it can't trust, by name:
+followed by the tables as Arrow IPC streams. What is small and asked to be, such as changes, is deflated: the size of
+the header is then 0, and the same as before follows. A reader refuses bytes it can't trust, by name:
 `SnapshotForeign` (not ours, or another format), `SnapshotDamaged` (cut or altered).
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,14 +21,18 @@ from panes.errors import SnapshotDamaged, SnapshotForeign
 from panes.state.checked import fact, reading, value
 
 MAGIC = b"PANES\x00\x1asnap"
-FORMAT = 5
-#: The oldest format that is read. New in 5: a snapshot of an operator may hold the changes since an epoch.
+FORMAT = 6
+#: The oldest format that is read. New in 5: a snapshot of an operator may hold the changes since an epoch. New in 6:
+#: what is small may be deflated.
 OLDEST = 4
+#: Bytes that are deflated at most, and that may come of them.
+_SMALL = 1 << 16
+_DEFLATED = struct.pack("<Q", 0)
 _HEAD = struct.Struct("<11sIQ32s")
 
 
-def pack(facts: Mapping[str, object], tables: Mapping[str, pa.Table]) -> bytes:
-    """Facts (JSON values) and tables as one block of bytes.
+def pack(facts: Mapping[str, object], tables: Mapping[str, pa.Table], *, deflate: bool = False) -> bytes:
+    """Facts (JSON values) and tables as one block of bytes; with `deflate`, fewer if they are few.
 
     >>> blob = pack({"rows": 2}, {"t": pa.table({"v": [1, 2]})})
     >>> facts, tables = unpack(blob)
@@ -40,6 +46,8 @@ def pack(facts: Mapping[str, object], tables: Mapping[str, pa.Table]) -> bytes:
         sort_keys=True,
     ).encode()
     body = b"".join([struct.pack("<Q", len(header)), header, *streams.values()])
+    if deflate and len(body) <= _SMALL:
+        body = _DEFLATED + zlib.compress(body)
     return _HEAD.pack(MAGIC, FORMAT, len(body), _checksum(FORMAT, body)) + body
 
 
@@ -67,6 +75,8 @@ def unpack(blob: bytes) -> tuple[dict[str, Any], dict[str, pa.Table]]:
 
 def _parted(body: bytes) -> tuple[dict[str, Any], dict[str, pa.Table]]:
     """The parts of a body: whoever wrote a checksum that fits may have written anything."""
+    if body.startswith(_DEFLATED):
+        body = zlib.decompressobj().decompress(body[8:], _SMALL)  # of what is more, some tables are missing
     if len(body) < 8:
         raise SnapshotDamaged("the snapshot has no header")
     (header_size,) = struct.unpack_from("<Q", body)

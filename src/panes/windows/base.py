@@ -457,6 +457,11 @@ class Running(ABC):
     def advance(self, watermark: int) -> Closed:
         """Event time has reached `watermark`: windows closed by time alone."""
 
+    @property
+    @abstractmethod
+    def follows_time(self) -> bool:
+        """Whether `advance` may change what is held of any key."""
+
     @abstractmethod
     def finish(self) -> Closed:
         """End of stream: windows that the end closes."""

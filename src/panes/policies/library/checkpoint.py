@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from panes.errors import QueryError, SnapshotDamaged, SnapshotMismatch
+from panes.errors import QueryError, SnapshotDamaged
 from panes.policies.library.partitions import EVICT, FORGET, NEVER, TRIGGER, Subwindow
 from panes.policies.library.specs import Delta, Time, text
 from panes.state import pickles
-from panes.state.checked import MANY, demand, fact, read_table, reading, value, whole
+from panes.state.checked import MANY, demand, read_table, reading, same_identity, value, whole
 from panes.state.pickles import PICKLED, trusting
 from panes.state.snapshot import pack, unpack
 from panes.units import is_number
@@ -64,11 +64,7 @@ def restore(window: Window, blob: bytes, *, trusted: bool = False) -> None:
     if window._partitions.updates:
         raise QueryError("restore() into a window that has seen tuples: make a new one")
     facts, tables = unpack(blob)
-    ours, theirs = identity(window), fact(facts, "identity", dict)
-    changed = [name for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name)]
-    if changed:
-        said = "; ".join(f"{n} was {theirs.get(n)}, is {ours.get(n)}" for n in changed)
-        raise SnapshotMismatch(f"the snapshot belongs to another window: {said}")
+    same_identity(facts, identity(window), "window", str)
     with trusting(trusted), reading("the snapshot of a window"):
         subs = _subwindows(window, tables)
         updates = whole(facts, "updates", max((s.updated for s in subs), default=0), MANY)

@@ -9,12 +9,23 @@ import numpy as np
 import pyarrow as pa
 
 from panes.aggregates.columns import column_from_arrow
-from panes.errors import QueryError, SnapshotMismatch
+from panes.errors import QueryError
 from panes.policies.library import fields as k
 from panes.policies.library.arrays import Arrays, relink, to_table
 from panes.policies.library.specs import text
 from panes.slicing.keys import KeyDirectory
-from panes.state.checked import MANY, columns_of, demand, fact, numbers, read_table, reading, whole, within
+from panes.state.checked import (
+    MANY,
+    columns_of,
+    demand,
+    fact,
+    numbers,
+    read_table,
+    reading,
+    same_identity,
+    whole,
+    within,
+)
 from panes.state.snapshot import pack, unpack
 
 if TYPE_CHECKING:
@@ -46,11 +57,7 @@ def restore(window: ColumnarWindow, blob: bytes) -> None:
     if window._arrays.g[k.G_UPDATES]:
         raise QueryError("restore() into a window that has seen rows: make a new one")
     facts, tables = unpack(blob)
-    ours, theirs = identity(window), fact(facts, "identity", dict)
-    changed = [name for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name)]
-    if changed:
-        said = "; ".join(f"{n} was {theirs.get(n)}, is {ours.get(n)}" for n in changed)
-        raise SnapshotMismatch(f"the snapshot belongs to another window: {said}")
+    same_identity(facts, identity(window), "window", str)
     with reading("the snapshot of a window"):
         arrays, keys = window._fresh_arrays(), None
         if window._keys is not None:

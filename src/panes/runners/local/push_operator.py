@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from panes.errors import OperatorClosed, QueryError, SnapshotMismatch
+from panes.errors import OperatorClosed, QueryError
 from panes.operators.arrivals import NO_TIME, Arrivals, PortOutput, arrivals_of
 from panes.operators.machine import Machine, packed
 from panes.plan.flow import Flow
@@ -24,7 +24,7 @@ from panes.runners.local.past import Past
 from panes.runtime.arrivals import passed_on, stamped
 from panes.slicing.ledger import Newest
 from panes.slicing.results import Result
-from panes.state.checked import MANY, columns_of, demand, fact, reading, value, whole
+from panes.state.checked import MANY, columns_of, demand, fact, reading, same_identity, value, whole
 from panes.state.pickles import trusting
 from panes.state.snapshot import pack, unpack
 
@@ -155,11 +155,7 @@ class PushOperator:
 
     def _restored(self, blob: bytes, trusted: bool) -> Machine:
         facts, tables = unpack(blob)
-        theirs, ours = fact(facts, "identity", dict), self._plan.identity
-        changed = [n for n in sorted({*theirs, *ours}) if theirs.get(n) != ours.get(n)]
-        if changed:
-            said = "; ".join(f"{n} was {theirs.get(n)!r}, is {ours.get(n)!r}" for n in changed)
-            raise SnapshotMismatch(f"the snapshot belongs to another operator: {said}")
+        same_identity(facts, self._plan.identity, "operator")
         with trusting(trusted), reading("the snapshot"):
             tops = [value(top, "tops", int, low=NO_TIME, high=MANY) for top in fact(facts, "tops", list)]
             demand(len(tops) == len(self._tops), "there are more inputs than ports, or fewer")

@@ -276,12 +276,12 @@ class DenseStore(Store):
 
     def cells(self, slots: Array | None) -> CellList:
         rows = self._ring.rows()
-        present = self._ring.present[rows, : self._ring.width]
-        if slots is not None:
-            wanted = np.zeros(self._ring.width, np.uint8)
-            wanted[slots[slots < self._ring.width]] = 1
-            present = present & wanted
-        at, slot = np.nonzero(present)
+        if slots is None:
+            at, slot = np.nonzero(self._ring.present[rows, : self._ring.width])
+        else:
+            slots = slots[slots < self._ring.width]
+            at, which = np.nonzero(self._ring.present[rows[:, None], slots])
+            slot = slots[which]
         index = rows[at] * self._ring.columns + slot
         return CellList(at, slot, tuple(cells.take(index) for cells in self._ring.flat))
 

@@ -16,6 +16,7 @@ from panes.slicing.partials.lane_results import corrections, no_results
 from panes.slicing.partials.store import WindowAnswers
 from panes.slicing.partials.time_windows import Spans
 from panes.slicing.window_set import check_empty
+from panes.state.entries import Entries, EntryBank, entry_columns
 from panes.state.journal import Journal
 from panes.windows.base import ALWAYS, NEVER, Regular
 
@@ -23,10 +24,13 @@ if TYPE_CHECKING:
     from panes.slicing.partials.slice_partials import SlicePartials
 
 Array = np.ndarray
+_NONE = np.empty(0, np.int64)
 
 
-class EmptyWindows:
+class EmptyWindows(EntryBank):
     """Knows per query and key which window was given first."""
+
+    declared = entry_columns("query", "end")
 
     def __init__(self, side: SlicePartials, journal: Journal) -> None:
         self._side = side
@@ -41,9 +45,27 @@ class EmptyWindows:
         self.first_end[number] = known
         return known
 
-    def load(self, number: int, slots: Array, ends: Array) -> None:
-        if len(slots):
-            self._firsts(number, int(slots.max()) + 1)[slots] = ends
+    def entries(self, slots: Array) -> Entries:
+        begun = [(number, np.flatnonzero(ends < NEVER), ends) for number, ends in self.first_end.items()]
+        parts = [(np.full(len(some), number), some, ends[some]) for number, some, ends in begun] or [(_NONE,) * 3]
+        query, slot, end = (np.concatenate(columns) for columns in zip(*parts))
+        return Entries(slot, {"query": query, "end": end}).of(slots)
+
+    def take_in(self, found: Entries) -> None:
+        for number in np.unique(found.columns["query"]).tolist():
+            mine = found.columns["query"] == number
+            slots = found.slots[mine]
+            self._firsts(number, int(slots.max()) + 1)[slots] = found.columns["end"][mine]
+
+    def used_slots(self) -> None:
+        """Its windows are given to a key for ever after."""
+
+    def renumber(self, moved: Array) -> None:
+        raise TypeError("windows without rows are given to a key for ever after: none is forgotten")
+
+    @property
+    def nbytes(self) -> int:
+        return sum(ends.nbytes for ends in self.first_end.values())
 
     def forget(self, number: int) -> None:
         self.first_end.pop(number, None)

@@ -9,6 +9,7 @@ windows it belongs to that were given already are given again, with the next rev
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from panes.slicing.partials.sessions_behind import SessionsBehind
 from panes.slicing.partials.slice_partials import SlicePartials
 from panes.slicing.partials.slices_behind import SlicesBehind
 from panes.slicing.partials.store import CellList, fold_equal
+from panes.state.entries import Held
 from panes.state.journal import Journal, Replaced, Watched
 from panes.windows.base import ALWAYS, ContextFree
 
@@ -161,6 +163,12 @@ class PartialLane(Lane):
         found.append(self.sessions.standing())
         return self.early.stand(join(found, self.aggs), self._session_numbers())
 
+    def peek(self, slot: int) -> Results:
+        found = [self.slices.standing_of(slot, self.watermark)] if self.slices else []
+        found.append(self.sessions.standing_of(slot, self.watermark))
+        results = join(found, self.aggs)
+        return results if self.early is None else replace(results, final=np.zeros(len(results), bool))
+
     def _session_numbers(self) -> list[int]:
         return [session.query.number for session in self.sessions.running]
 
@@ -209,36 +217,25 @@ class PartialLane(Lane):
         if self.early is not None:
             self.early.forget_query(number)
 
-    def dump(self, slots: Array) -> dict[str, pa.Table]:
-        self.tidy()
+    def banks(self) -> Mapping[str, Held]:
+        found: dict[str, Held] = {"cells": self.slices, "sessions": self.sessions, "revisions": self.revisions}
+        if self.slices.empty is not None:
+            found["empty"] = self.slices.empty
+        return found if self.early is None else found | self.early.banks()
+
+    def of_stream(self, slots: Array) -> dict[str, pa.Table]:
         return partial_lane_state.dump(self, slots)
 
-    def load(
-        self, tables: Mapping[str, pa.Table], slot_map: Any, columns: Mapping[str, pa.DataType] | None = None
-    ) -> None:
+    def go_on_from(self, tables: Mapping[str, pa.Table], slot_map: Any) -> None:
         partial_lane_state.load(self, tables, slot_map)
 
     def tidy(self) -> None:
         if self.slices and self.watermark > ALWAYS:
             self.slices.tidy(self._progress())
 
-    def used_slots(self) -> Array | None:
-        if self.slices.empty is not None:
-            return None  # its windows are given to a key for ever after
-        self.tidy()
-        parts = [self.slices.store.used_slots(), self.revisions.used_slots()]
-        parts += [s.store.used_slots() for s in self.sessions.running]
-        parts += [] if self.early is None else [self.early.used_slots()]
-        return np.unique(np.concatenate(parts))
-
     def renumber(self, moved: Array) -> None:
+        super().renumber(moved)
         self.keys = int(np.count_nonzero(moved >= 0))
-        self.slices.renumber(moved)
-        for session in self.sessions.running:
-            session.store.renumber(moved)
-        self.revisions.renumber(moved)
-        if self.early is not None:
-            self.early.renumber(moved)
         self._lifter = AtomLifter()
 
     def describe(self) -> dict[str, Any]:
@@ -254,7 +251,7 @@ class PartialLane(Lane):
     def metrics(self) -> dict[str, Any]:
         self.tidy()
         stores = [s.store for s in self.sessions.running]
-        sessions = sum(s.nbytes for s in stores)
+        size = sum(bank.nbytes for bank in self.banks().values())
         return {
             "slices": len(self.slices.slices),
             "cells": self.slices.store.occupied if self.slices else 0,
@@ -262,8 +259,8 @@ class PartialLane(Lane):
             "splits": 0,  # all edges are known before rows come
             "merges": self.slices.merges + sum(s.merges for s in stores),
             "updates": self.slices.updates + sum(s.updates for s in stores),
-            "bytes": (self.slices.store.nbytes if self.slices else 0) + sessions,
-            "bytes_filled": (self.slices.store.nbytes_filled if self.slices else 0) + sessions,
+            "bytes": size,
+            "bytes_filled": size - self.slices.nbytes + (self.slices.store.nbytes_filled if self.slices else 0),
             "store": self.slices.store.name if self.slices else "sessions only",
             "sessions_open": sum(s.open for s in stores),
         }

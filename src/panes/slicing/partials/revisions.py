@@ -8,21 +8,28 @@ withdrawn first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pyarrow as pa
 
 from panes.slicing.lane import Results, Written
+from panes.state.checked import MANY, demand
+from panes.state.entries import Entries, EntryBank, EntryColumn, Held, entry_columns
 from panes.state.journal import Journal, Replaced
 
 Array = np.ndarray
 Identity = tuple[int, int, int, int]  # query number, slot, start, end
 
 
-class Revisions:
+_REVISION = EntryColumn(low=0, high=2**31 - 2)
+
+
+class Revisions(EntryBank):
     """Remembers windows that were corrected; one that was only given once is known by its rows being there."""
+
+    declared = entry_columns("query", "start", "end", revision=_REVISION)
 
     replaced = Replaced("_last", "_crowded")
 
@@ -63,14 +70,22 @@ class Revisions:
         return np.array([w[1] for w in self._last], np.int64)
 
     def renumber(self, moved: Array) -> None:
-        """`moved[slot]` is the new slot of a key."""
         self._last = {(n, int(moved[slot]), start, end): r for (n, slot, start, end), r in self._last.items()}
 
-    def items(self) -> Iterator[tuple[Identity, int]]:
-        return iter(self._last.items())
+    def entries(self, slots: Array) -> Entries:
+        wanted = set(slots.tolist())
+        flat = [(*window, revision) for window, revision in self._last.items() if window[1] in wanted]
+        number, slot, start, end, revision = np.array(flat, np.int64).reshape(-1, 5).T
+        return Entries(slot, {"query": number, "start": start, "end": end, "revision": revision})
 
-    def load(self, window: Identity, revision: int) -> None:
-        self._last[window] = revision
+    def take_in(self, found: Entries) -> None:
+        columns = (found.columns["query"], found.slots, *(found.columns[n] for n in ("start", "end", "revision")))
+        for *window, revision in zip(*(column.tolist() for column in columns)):
+            self._last[(window[0], window[1], window[2], window[3])] = revision
+
+    @property
+    def nbytes(self) -> int:
+        return 200 * len(self._last)
 
 
 _CROWDED = 64
@@ -212,14 +227,42 @@ class EarlyGiven:
             known.take(np.flatnonzero(known.number != number)) for known in (self.open, self.closed)
         )
 
+    def banks(self) -> dict[str, Held]:
+        return {"early": EarlyBank(self, "open"), "early_closed": EarlyBank(self, "closed")}
+
+
+class EarlyBank(EntryBank):
+    """Windows given early that are open, or those that have closed."""
+
+    declared = entry_columns("query", "start", "end", rows=EntryColumn(low=0, high=MANY), revision=_REVISION)
+
+    def __init__(self, early: EarlyGiven, which: str) -> None:
+        self._early, self._which = early, which
+
+    @property
+    def _known(self) -> Known:
+        found: Known = getattr(self._early, self._which)
+        return found
+
+    def entries(self, slots: Array) -> Entries:
+        number, slot, *others = self._known.columns
+        return Entries(slot, dict(zip(self.declared, (number, *others), strict=True))).of(slots)
+
+    def take_in(self, found: Entries) -> None:
+        number, start, end, rows, revision = (found.columns[name] for name in self.declared)
+        demand((start <= end).all(), "a window that was given early ends before it begins")
+        more = Known(number, found.slots, start, end, rows, revision)
+        setattr(self._early, self._which, Known.concat([self._known, more]))
+
     def used_slots(self) -> Array:
-        return np.concatenate((self.open.slot, self.closed.slot))
+        return self._known.slot
 
     def renumber(self, moved: Array) -> None:
-        """`moved[slot]` is the new slot of a key."""
-        self.open, self.closed = (
-            Known(known.number, moved[known.slot], *known.columns[2:]) for known in (self.open, self.closed)
-        )
+        setattr(self._early, self._which, replace(self._known, slot=moved[self._known.slot]))
+
+    @property
+    def nbytes(self) -> int:
+        return sum(column.nbytes for column in self._known.columns)
 
 
 def _rows(given: Written) -> Array:

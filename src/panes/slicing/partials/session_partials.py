@@ -8,12 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from panes.aggregates.base import Cells
+from panes.aggregates.columns import PartialColumns
 from panes.errors import QueryError
 from panes.slicing.lane import Agg, Results, RowBatch, RunningWindow
 from panes.slicing.partials.lane_results import corrections, join, no_results
 from panes.slicing.partials.lifting import Atoms
 from panes.slicing.partials.revisions import Revisions
 from panes.slicing.partials.session_store import GIVEN, OPEN, Pieces, SessionStore
+from panes.state.checked import demand
+from panes.state.entries import Entries, EntryBank, EntryColumn, entry_columns
 from panes.state.journal import Journal, Replaced, Watched
 from panes.windows.base import ALWAYS, NEVER, Sessions
 
@@ -33,13 +37,15 @@ class SessionQuery:
     clean_after: int = ALWAYS
 
 
-class SessionPartials:
+class SessionPartials(EntryBank):
     """Sessions of all keys and session queries."""
 
+    declared = entry_columns("query", "first", "end", given=EntryColumn(pa.bool_()))
     replaced = Replaced("running")
 
     def __init__(self, queries: Sequence[RunningWindow], aggs: Sequence[Agg], journal: Journal | None = None) -> None:
         self.aggs = tuple(aggs)
+        self.codec = PartialColumns([a.bound for a in self.aggs])
         self._journal = journal or Journal()
         self.running: list[SessionQuery] = []
         for query in queries:
@@ -142,6 +148,14 @@ class SessionPartials:
             parts.append(self._results(session, ids[session.store.first[ids] > session.clean_after]))
         return join(parts, self.aggs)
 
+    def standing_of(self, slot: int, watermark: int) -> Results:
+        """The same, of one key."""
+        parts = []
+        for session in self.running:
+            ids = session.store.open_of(slot, watermark)
+            parts.append(self._results(session, ids[session.store.first[ids] > session.clean_after]))
+        return join(parts, self.aggs)
+
     def finish(self) -> Results:
         """End of stream: all sessions that are still open."""
         return self.due(NEVER, keep=False)
@@ -155,6 +169,46 @@ class SessionPartials:
 
     def _values(self, store: SessionStore, ids: Array) -> tuple[pa.Array, ...]:
         return tuple(a.bound.lower(c) for a, c in zip(self.aggs, store.cells(ids)))
+
+    def entries(self, slots: Array) -> Entries:
+        held = [(session.query.number, session.store, session.store.held(slots)) for session in self.running]
+        columns = {
+            "query": [np.full(len(ids), number) for number, _, ids in held],
+            "first": [store.first[ids] for _, store, ids in held],
+            "end": [store.end[ids] for _, store, ids in held],
+            "given": [store.state[ids] == GIVEN for _, store, ids in held],
+        }
+        none = np.empty(0, np.int64)
+        cells = [tuple(a.bound.empty(0) for a in self.aggs), *(store.cells(ids) for _, store, ids in held)]
+        return Entries(
+            np.concatenate([none, *(store.slot[ids] for _, store, ids in held)]),
+            {name: np.concatenate([none.astype(bool) if name == "given" else none, *c]) for name, c in columns.items()},
+            tuple(map(Cells.concat, zip(*cells))),
+        )
+
+    def take_in(self, found: Entries) -> None:
+        queries = found.columns["query"]
+        demand(np.isin(queries, [s.query.number for s in self.running]).all(), "there are sessions of no window")
+        for session in self.running:
+            mine = np.flatnonzero(queries == session.query.number)
+            slots, first = found.slots[mine], found.columns["first"][mine]
+            order = mine[np.lexsort((first, slots))]
+            slots, first, end, given = found.slots[order], *(found.columns[n][order] for n in ("first", "end", "given"))
+            same = slots[1:] == slots[:-1]
+            demand((first <= end).all(), "a session ends before it begins")
+            demand((first[1:] > end[:-1])[same].all(), "two sessions of a key overlap")
+            session.store.load(Pieces(slots, first, end, tuple(c.take(order) for c in found.cells)), given)
+
+    def used_slots(self) -> Array:
+        return np.concatenate([np.empty(0, np.int64), *(s.store.used_slots() for s in self.running)])
+
+    def renumber(self, moved: Array) -> None:
+        for session in self.running:
+            session.store.renumber(moved)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(session.store.nbytes for session in self.running)
 
     def purge(self, progress: int) -> None:
         """Forget given sessions that no row from `progress` on can join."""

@@ -359,6 +359,14 @@ class SessionStore:
         self._reopened = True  # those that were open may be found where open ones are, and their numbers used again
         self.mark(ids, GIVEN)
 
+    def open_of(self, slot: int, watermark: int) -> Array:
+        """Open sessions of a key, in order."""
+        if slot < len(self._head) and self._floor[slot] < watermark:  # of all its sessions only the newest can be open
+            ids = self._head[slot : slot + 1]
+        else:
+            ids = self.touching(slot, ALWAYS, NEVER)
+        return ids[(ids >= 0) & (self.state[ids] == OPEN)]
+
     def reopen(self, ids: Array) -> None:
         self.mark(ids, OPEN)
         self._note_open(ids, again=True)

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from panes.aggregates.base import Cells
+from panes.aggregates.columns import PartialColumns
+from panes.slicing.arrays import spread
 from panes.slicing.lane import Agg, Results, RowBatch, RunningWindow
 from panes.slicing.partials.dense_store import DenseStore
 from panes.slicing.partials.empty_windows import EmptyWindows
@@ -23,6 +24,7 @@ from panes.slicing.partials.sparse_store import SparseStore
 from panes.slicing.partials.store import SMALL, CellList, Store, WindowAnswers, fold_equal, mostly_empty
 from panes.slicing.partials.time_windows import Spans, TimeWindows
 from panes.slicing.window_set import WindowSet
+from panes.state.entries import Entries, EntryBank, entry_columns
 from panes.state.journal import Journal, Replaced, Watched
 from panes.windows.base import ALWAYS, NEVER, TIME
 
@@ -41,9 +43,10 @@ class Admission:
     after: int  # the watermark when it was added
 
 
-class SlicePartials:
-    """Slices of all keys, for context-free windows on event time."""
+class SlicePartials(EntryBank):
+    """Slices of all keys, for context-free windows on event time; its entries are partials, by where slices begin."""
 
+    declared = entry_columns("start")
     replaced = Replaced(
         "updates",
         "merges",
@@ -72,6 +75,7 @@ class SlicePartials:
     ) -> None:
         """`in_order`: no row comes before one that has come, so slices are joined as soon as windows have ended."""
         self.aggs = tuple(aggs)
+        self.codec = PartialColumns([a.bound for a in self.aggs])
         self.in_order = in_order
         self._journal = journal or Journal()
         self.keyed = keyed
@@ -147,9 +151,23 @@ class SlicePartials:
             self.store.add(held)
 
     def renumber(self, moved: Array) -> None:
-        """`moved[slot]` is the new slot of a key, -1 if nothing is held of it; the order of keys stays."""
         self.store.renumber(moved)
         self._checked = SMALL
+
+    def used_slots(self) -> Array:
+        return self.store.used_slots()
+
+    @property
+    def nbytes(self) -> int:
+        return self.store.nbytes if self else 0
+
+    def entries(self, slots: Array) -> Entries:
+        held = self.store.cells(slots)
+        return Entries(held.slots, {"start": self.slices.starts[held.at]}, held.cells)
+
+    def take_in(self, found: Entries) -> None:
+        at = self.slices.starts.searchsorted(found.columns["start"], side="right") - 1
+        self.store.add(fold_equal(CellList(at, found.slots, found.cells), [a.bound for a in self.aggs]))
 
     def due(self, before: int, watermark: int) -> Results:
         """Windows with before < end <= watermark that hold rows."""
@@ -165,6 +183,17 @@ class SlicePartials:
     def standing(self, watermark: int) -> Results:
         """Windows that end after the watermark and hold rows."""
         return self.results(self.admitted(self.windows.due(self.slices.starts, watermark, NEVER)))
+
+    def standing_of(self, slot: int, watermark: int) -> Results:
+        """The same, of one key."""
+        held = self.store.cells(np.array([slot]))
+        spans = self.admitted(self.windows.due(self.slices.starts[held.at], watermark, NEVER))
+        lo, hi, news = (held.at.searchsorted(at) for at in self._ranges(spans))
+        there = np.flatnonzero(news < hi)
+        spans, (index, offsets) = spans.take(there), spread(lo[there], hi[there])
+        with np.errstate(invalid="ignore", over="ignore"):
+            values = tuple(a.bound.lower_ranges(c, index, offsets) for a, c in zip(self.aggs, held.cells))
+        return Results(spans.number, np.full(len(there), slot), spans.start, spans.end, values)
 
     def results(self, spans: Spans) -> Results:
         spans, answers = self.answer(spans)
@@ -311,8 +340,8 @@ class SlicePartials:
         starts, ends = self.edges.frozen
         return {**dict(zip(starts.tolist(), ends.tolist())), **self._joined}
 
-    def load(self, starts: Array, odd: dict[int, int], delta: CellList, purged_to: int) -> None:
-        """Take slices and cells (their `at` are slice starts) of a dump, beside what is here.
+    def load_slices(self, starts: Array, odd: dict[int, int], purged_to: int) -> None:
+        """Take slices of a dump, beside what is here; their partials may follow.
 
         Slices here and there have the same bounds, unless queries came and went while they were apart: then
         slices that overlap become one, as they would be had they been together.
@@ -332,14 +361,11 @@ class SlicePartials:
             self._joined = dict(zip(both.tolist(), ends.tolist()))
             self.edges.freeze(both, ends)
         held = self.store.cells(None)
-        at = np.searchsorted(both, np.concatenate((here[held.at], delta.at)), side="right") - 1
-        slots = np.concatenate((held.slots, delta.slots))
-        cells = tuple(Cells.concat([a, b]) for a, b in zip(held.cells, delta.cells))
         self.slices = SliceList()
         self.slices.place(both)
         self.store = self._new_store(dense=self.dense)
         self.store.open(np.arange(len(both)), len(both))
-        self.store.add(fold_equal(CellList(at, slots, cells), [a.bound for a in self.aggs]))
+        self.take_in(Entries(held.slots, {"start": here[held.at]}, held.cells))
 
     def add_query(self, query: RunningWindow, watermark: int, progress: int, last_time: int) -> None:
         """Give this query's windows too, from the first one on whose rows are all held, in slices of their own."""

@@ -125,11 +125,7 @@ class SparseStore(Store):
         if cut < len(self._at.values):
             tail = tuple([c.view().take(np.arange(cut, len(self._at.values))) for c in self._cells])
             runs.insert(0, CellList(self._at.values[cut:].copy(), self._slots.values[cut:].copy(), tail))
-        together = CellList(
-            np.concatenate([r.at for r in runs]),
-            np.concatenate([r.slots for r in runs]),
-            tuple(Cells.concat([r.cells[a] for r in runs]) for a in range(len(self._aggs))),
-        )
+        together = CellList.concat(runs)
         settled = fold_equal(together, self._aggs)
         self._folded += len(together) - len(settled)
         self._at.put(cut, settled.at)
@@ -208,12 +204,34 @@ class SparseStore(Store):
         self._runs = [CellList(r.at, moved[r.slots], r.cells) for r in self._runs]
 
     def cells(self, slots: Array | None) -> CellList:
+        if slots is not None and len(slots) == 1:
+            return self._cells_of(int(slots[0]))
         self._settle()
         index = np.arange(len(self._at.values))
         if slots is not None:
             index = np.flatnonzero(np.isin(self._slots.values, slots))
+        return self._listed(index)
+
+    def _listed(self, index: Array) -> CellList:
         cells = tuple(c.view().take(index) for c in self._cells)
         return CellList(self._at.values[index] - self._base, self._slots.values[index], cells)
+
+    def _cells_of(self, slot: int) -> CellList:
+        """The cells of one key: found slice by slice by halves, so that other keys cost next to nothing."""
+        at, slots = self._at.values, self._slots.values
+        first = int(at[0]) if len(at) else 0
+        edges = at.searchsorted(np.arange(first, int(at[-1]) + 2 if len(at) else first + 1))
+        lo, hi = edges[:-1], edges[1:]
+        while (lo < hi).any():
+            middle = (lo + hi) // 2
+            below = slots[np.minimum(middle, len(slots) - 1)] < slot
+            lo, hi = np.where((lo < hi) & below, middle + 1, lo), np.where((lo < hi) & ~below, middle, hi)
+        there = lo < edges[1:]
+        parts = [self._listed(lo[there][slots[lo[there]] == slot])]
+        for run in self._runs:
+            mine = run.take(np.flatnonzero(run.slots == slot))
+            parts.append(CellList(mine.at - self._base, mine.slots, mine.cells))
+        return fold_equal(CellList.concat(parts), self._aggs)
 
 
 def _split(runs: Sequence[CellList], limit: int) -> tuple[list[CellList], list[CellList]]:

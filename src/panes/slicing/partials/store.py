@@ -63,6 +63,14 @@ class CellList:
     def take(self, index: Array) -> CellList:
         return CellList(self.at[index], self.slots[index], tuple(c.take(index) for c in self.cells))
 
+    @staticmethod
+    def concat(parts: Sequence[CellList]) -> CellList:
+        return CellList(
+            np.concatenate([part.at for part in parts]),
+            np.concatenate([part.slots for part in parts]),
+            tuple(map(Cells.concat, zip(*(part.cells for part in parts)))),
+        )
+
 
 class Store(ABC):
     """Partials by slice and key."""

@@ -191,6 +191,8 @@ class DrivenWindows:
         for number, machine in self.machines:
             if keys.journal.is_open:
                 keys.journal.undo_by(keys.machines[number].saved(None))
+            if keys.machines[number].follows_time:
+                keys.journal.changed.note_all()
             with naming(machine.where):
                 complete.append((number, keys.machines[number].advance(watermark)))
         return complete

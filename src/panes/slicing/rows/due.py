@@ -196,6 +196,16 @@ class DueFinder:
             i0, i1 = index.at_or_after(slot, start[open_]), index.at_or_after(slot, stop[open_])
             yield Due.of_ranges(np.full(len(slot), number), slot, i0, i1, lo=start[open_], hi=stop[open_])
 
+    def lacking_rows(self, table: SliceTable, keys: KeyState) -> Due:
+        """Windows on rows that have begun and are not complete, but for those that the end of the stream ends."""
+        windows, slots = self._sets.get(ROWS), table.slots()
+        if windows is None or not len(slots):
+            return Due.none()
+        seen = keys.rows_seen[slots]
+        due = self.on_positions(table, windows, slots, seen, seen + windows.reach, keys)
+        begun = (due.lo < keys.rows_seen[due.slot]) & ~np.isin(due.number, list(windows.partial))
+        return due.take(np.flatnonzero(begun & (due.i1 > due.i0)))
+
     def on_positions(
         self, table: SliceTable, windows: WindowSet, slots: Array, lo: Array, hi: Array, keys: KeyState
     ) -> Due:

@@ -7,9 +7,12 @@ from copy import copy
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from panes.slicing.window_set import WindowSet
 from panes.state.bank import Bank, BankColumn
+from panes.state.checked import demand, numbers
+from panes.state.entries import Held, SlotMap
 from panes.state.journal import Journal, Replaced, Watched
 from panes.windows.base import ALWAYS, NEVER, Discretizer, FreeForm, KeyRuns, Running
 
@@ -26,7 +29,7 @@ _PLAIN = {
 }
 
 
-class KeyState:
+class KeyState(Held):
     """A bank by key slot, its columns at hand by what they are; and machines, which have state of their own."""
 
     replaced = Replaced(
@@ -41,6 +44,7 @@ class KeyState:
         "given_from",
         "_states",
         "_forms",
+        "_numbers",
     )
 
     def __init__(self, dimension_types: Sequence[np.dtype], journal: Journal | None = None) -> None:
@@ -51,6 +55,7 @@ class KeyState:
         self.bank = Bank(self._always, self.journal)
         self._states: dict[int, tuple[str, ...]] = {}  # by window, what its columns are called
         self._forms: tuple[int, ...] = ()
+        self._numbers: list[int] = []  # of all windows
         self.machines: dict[int, Running] = {}
         #: windows added while running are given only from here on: number -> (smallest start, per slot or scalar)
         self.given_from: dict[int, Any] = {}
@@ -76,6 +81,33 @@ class KeyState:
             self.journal.keep_container(self.given_from)
         return [self, self.bank]
 
+    def dump(self, slots: Array) -> pa.Table:
+        self.grow(int(slots.max(initial=-1)) + 1)  # rows of keys may wait of which nothing else is known
+        table = self.bank.dump(slots)
+        for number, starts in self.given_from.items():
+            if isinstance(starts, np.ndarray):
+                table = table.append_column(f"from.{number}", pa.array(starts[slots]))
+        return table
+
+    def load(self, table: pa.Table, slot_map: SlotMap, name: str) -> None:
+        slots = slot_map[numbers(table, "slot")]
+        added = {f"from.{n}": n for n in self._numbers if f"from.{n}" in table.column_names}
+        self.grow(int(slots.max(initial=-1)) + 1)
+        self.bank.load(table.drop_columns(list(added)), slots, "the state of a window of your own")
+        for column, number in added.items() if len(slots) else ():
+            values = numbers(table, column, table.schema.field(column).type)
+            demand(values.dtype in (np.dtype(np.int64), np.dtype(np.float64)), "a window begins at what is no number")
+            known = self.given_from.get(number)
+            if not isinstance(known, np.ndarray):
+                known = self.given_from[number] = np.zeros(len(self), values.dtype)
+            known[slots] = values
+
+    def used_slots(self) -> None:
+        """How many rows a key has had is part of what its windows mean: none is forgotten."""
+
+    def renumber(self, moved: Array) -> None:
+        raise TypeError("row lanes never forget keys")
+
     @property
     def nbytes(self) -> int:
         return self.bank.nbytes + sum(m.nbytes for m in self.machines.values())
@@ -93,9 +125,9 @@ class KeyState:
         states: Mapping[int, Mapping[str, BankColumn]],
         free_forms: Sequence[tuple[int, FreeForm]],
         machines: Mapping[int, Callable[[], Running]],
-        numbers: Set[int],
+        numbers_of: Set[int],
     ) -> None:
-        """State columns (by window: names and defaults); windows that stay keep theirs. `numbers`: all there are."""
+        """State columns (by window: names and defaults); windows that stay keep theirs. `numbers_of`: all there are."""
         of_windows = {f"window.{n}.{name}": column for n, state in states.items() for name, column in state.items()}
         of_forms = {
             f"free.{n}.{name}": BankColumn(default)
@@ -107,7 +139,8 @@ class KeyState:
         self._at_hand()
         running = self.machines
         self.machines = {number: running.get(number) or start() for number, start in machines.items()}
-        self.given_from = {n: start for n, start in self.given_from.items() if n in numbers}
+        self.given_from = {n: start for n, start in self.given_from.items() if n in numbers_of}
+        self._numbers = sorted(numbers_of)
 
     def progress(self, slots: Array) -> tuple[Array, ...]:
         """Last values on each dimension, and last of all the row count, as they are now."""
@@ -194,10 +227,11 @@ class KeyState:
         if start is not None:
             self.given_from[number] = start
 
-    def select(self, slots: Array) -> KeyState:
+    def select(self, slots: Array, journal: Journal | None = None) -> KeyState:
         """A copy of these slots' state, renumbered 0, 1, ..."""
         part = copy(self)
-        part.bank = self.bank.select(slots)
+        part.journal = journal or Journal()
+        part.bank = self.bank.select(slots, part.journal)
         part._at_hand()
         part.machines = {n: m.select(slots) for n, m in self.machines.items()}
         part.given_from = {n: (s[slots] if isinstance(s, np.ndarray) else s) for n, s in self.given_from.items()}

@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from panes.aggregates.columns import PartialColumns
 from panes.errors import QueryError
 from panes.slicing.arrays import spread
 from panes.slicing.lane import Agg, RowBatch, RunningWindow
@@ -31,6 +32,7 @@ from panes.slicing.rows.reorder import stable_order
 from panes.slicing.rows.slice_table import SliceIndex, SliceTable, go_on, sliced
 from panes.slicing.window_set import WindowSet
 from panes.state.bank import BankColumn
+from panes.state.entries import Entries, EntryBank, EntryColumn, Held, entry_columns
 from panes.state.journal import Journal, Replaced, Watched
 from panes.windows.base import (
     ALWAYS,
@@ -131,7 +133,7 @@ class OrderedSlicer:
 
     def set_queries(self, queries: Sequence[RunningWindow]) -> None:
         """Use these windows from now on; keeps the state of those that stay."""
-        self._with_past()
+        self.with_past()
         self.queries = tuple(queries)
         by_measure: dict[Measure, list[RunningWindow]] = {}
         for query in queries:
@@ -338,6 +340,10 @@ class OrderedSlicer:
         found = [f for f in (self._found(due), self._found(last, table=self.rest)) if len(f)]
         return found[0] if len(found) == 1 else FoundWindows.concat(found) if found else self._nothing
 
+    def stand(self) -> FoundWindows:
+        """Windows as they stand: what the end of the stream would give, and those that wait for more rows."""
+        return FoundWindows.concat([self._found([self.finder.lacking_rows(self.slices, self.keys)]), self.finish()])
+
     def _found(self, parts: Sequence[Due], results: bool = True, *, table: SliceTable | None = None) -> FoundWindows:
         """Windows with their results, made of the slices of `table`."""
         table = self.slices if table is None else table
@@ -402,7 +408,7 @@ class OrderedSlicer:
         after, now = np.array([position]), keys.rows_seen[slot]
         return self._found([self.finder.on_positions(slices, windows, slot, after, now, keys)], table=slices)
 
-    def _with_past(self) -> None:
+    def with_past(self) -> None:
         """Hold all slices in one table again."""
         if len(self.past):
             self.slices = self.past.with_younger(self.slices)
@@ -430,7 +436,7 @@ class OrderedSlicer:
     def purge(self, *, done: bool = False) -> None:
         """Forget slices that no window can need; `done`: those that only late rows would look at, too."""
         if done:
-            self._with_past()
+            self.with_past()
         table = self.slices
         if not len(table):
             return
@@ -544,19 +550,83 @@ class OrderedSlicer:
     @property
     def nbytes(self) -> int:
         """Bytes of slices and of what is known of keys."""
-        return self.slices.nbytes + self.past.nbytes + self.rest.nbytes + self.keys.nbytes
+        return sum(bank.nbytes for bank in self.banks().values())
 
-    def select(self, slots: Array) -> OrderedSlicer:
-        """A copy of the state of these keys, renumbered 0, 1, ... (slots not seen yet are empty there)."""
+    def banks(self) -> dict[str, Held]:
+        """What is held of keys, but for machines."""
+        return {"keys": self.keys, "slices": SliceBank(self), "rest": RestBank(self)}
+
+    def select(self, slots: Array, journal: Journal | None = None) -> OrderedSlicer:
+        """A copy of the state of these keys, renumbered 0, 1, ... (slots not seen yet are empty there).
+
+        `journal`: of calls that change the copy; without one they can't be taken back.
+        """
         other = copy(self)  # windows and aggregates are shared, state is not
         self.keys.grow(int(slots.max()) + 1 if len(slots) else 0)
-        other.keys = self.keys.select(slots)
-        other.slices = self.past.with_younger(self.slices).of_slots(slots)
-        other.past, other.rest = PastSlices(self.keys.journal), self.rest.of_slots(slots)
+        other.keys = self.keys.select(slots, journal)
+        other.slices, other.rest = self.past.with_younger(self.slices, slots), self.rest.of_slots(slots)
+        other.past = PastSlices(other.keys.journal)
         return other
 
     def put(self, slots: Array, part: OrderedSlicer) -> None:
         """Put the state of `select` (possibly moved on) in the place of these keys' state."""
-        self._with_past()
+        self.with_past()
         self.keys.put(slots, part.keys)
         self.slices, self.rest = self.slices.put(slots, part.slices), self.rest.put(slots, part.rest)
+
+
+class RestBank(EntryBank):
+    """Rows of windows at the end of the stream, each a slice, as entries of their keys."""
+
+    which, optional = "rest", True
+
+    def __init__(self, slicer: OrderedSlicer) -> None:
+        self._slicer = slicer
+        self.codec = PartialColumns([a.bound for a in slicer.aggs])
+        types = [pa.from_numpy_dtype(column.dtype) for column in slicer.keys.last]
+        dims = {f"{side}.{d}": EntryColumn(kind) for d, kind in enumerate(types) for side in ("first", "last")}
+        self.declared = entry_columns(pos=EntryColumn(low=0), rows=EntryColumn(low=1), **dims)
+
+    @property
+    def _table(self) -> SliceTable:
+        found: SliceTable = getattr(self._slicer, self.which)
+        return found
+
+    def _of(self, slots: Array) -> SliceTable:
+        return self._table.of_slots(slots)
+
+    def entries(self, slots: Array) -> Entries:
+        found = self._of(slots)
+        dims = {f"{side}.{d}": c for side in ("first", "last") for d, c in enumerate(getattr(found, side))}
+        return Entries(slots[found.slot], {"pos": found.pos, "rows": found.rows, **dims}, found.cells)
+
+    def take_in(self, found: Entries) -> None:
+        columns, dims = found.columns, range(len(self._slicer.keys.last))
+        first, last = (tuple(columns[f"{side}.{d}"] for d in dims) for side in ("first", "last"))
+        more = SliceTable(found.slots, columns["pos"], columns["rows"], first, last, found.cells)
+        both = SliceTable.concat([self._table, more])
+        setattr(self._slicer, self.which, both.take(np.lexsort((both.pos, both.slot))))
+
+    def used_slots(self) -> Array:
+        return self._table.slots()
+
+    def renumber(self, moved: Array) -> None:
+        setattr(self._slicer, self.which, self._table.with_slots(moved[self._table.slot]))
+
+    @property
+    def nbytes(self) -> int:
+        return self._table.nbytes
+
+
+class SliceBank(RestBank):
+    """Slices, those of the past too."""
+
+    which, optional = "slices", False
+
+    @property
+    def _table(self) -> SliceTable:
+        self._slicer.with_past()
+        return self._slicer.slices
+
+    def _of(self, slots: Array) -> SliceTable:
+        return self._slicer.past.with_younger(self._slicer.slices, slots)

@@ -56,11 +56,12 @@ class PastSlices:
             tables[-1] = tables[-1].append(last)
         self._tables = tuple(tables)
 
-    def with_younger(self, table: SliceTable) -> SliceTable:
-        """All slices, and those of this table."""
-        for older in reversed(self._tables):
-            table = older.append(table)
-        return table
+    def with_younger(self, table: SliceTable, slots: Array | None = None) -> SliceTable:
+        """All slices and those of this table; of these keys alone, numbered 0, 1, ..., if some are named."""
+        first, *others = (each if slots is None else each.of_slots(slots) for each in (*self._tables, table))
+        for younger in others:
+            first = first.append(younger)
+        return first
 
     def clear(self) -> None:
         self._tables = ()

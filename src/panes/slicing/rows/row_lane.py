@@ -25,8 +25,9 @@ from panes.slicing.rows.kept_rows import KeptRows, KeyRows
 from panes.slicing.rows.measures import BACK, NULL, OUT_OF_RANGE, REASONS, broken
 from panes.slicing.rows.ordered import OrderedSlicer
 from panes.slicing.rows.reorder import ReorderBuffer, in_time_order
+from panes.state.entries import Held
 from panes.state.journal import Journal, Replaced, Watched
-from panes.windows.base import ALWAYS, NEVER, Sessions
+from panes.windows.base import ALWAYS, NEVER, MachineWindow, Sessions
 
 Array = np.ndarray
 #: Rows and results that the base may be behind for nothing, beside half of the rows that are kept anyway.
@@ -60,7 +61,7 @@ class RowLane(Lane):
         self.live = OrderedSlicer(
             queries, aggs, dimensions, store=store, emit_empty=emit_empty, in_order=in_order, journal=self._journal
         )
-        self.base = self.live if lateness is None else self.live.select(np.arange(0))
+        self.base = self.live if lateness is None else self.live.select(np.arange(0), self._journal)
         if lateness is not None:
             self.live.settled = self.base.keys
         self.log = KeptRows(self._journal)
@@ -91,7 +92,12 @@ class RowLane(Lane):
 
     @property
     def by_key(self) -> bool:
-        return not self.live.driven.machines
+        return self._central is None
+
+    @property
+    def _central(self) -> RunningWindow | None:
+        """A window whose state is that of all keys together, if there is one."""
+        return next((q for q in self.queries if isinstance(q.window, MachineWindow) and q.window.central), None)
 
     def take_rejected(self) -> list[tuple[Array, str]]:
         rejected, self.rejected = self.rejected, []
@@ -263,6 +269,22 @@ class RowLane(Lane):
                 found.add(BACK)
         return next((reason for reason in REASONS if reason in found), None)
 
+    def peek(self, slot: int) -> Results:
+        if self._central is not None:
+            raise QueryError(f"peek(): window {self._central.label!r} has policies that look at all keys, not at one")
+        part = self.live.select(np.array([slot]))
+        part.settled, part.costs = None, dict(part.costs)
+        waiting = [_of_slot(run, slot) for run in self.buffer.runs]
+        found = []
+        if any(len(rows) for rows in waiting):
+            rows = _renumbered(in_time_order(waiting))
+            bad = broken(rows, part.columns, part.limits, part.keys)
+            if bad:
+                rows = rows.take(np.flatnonzero(~np.any([mask for mask, _ in bad], axis=0)))
+            found.append(part.take(rows))
+        results = first_results([*found, part.stand()])
+        return replace(results, slots=np.full(len(results), slot))
+
     def finish(self) -> Results:
         found = self._release(NEVER)
         found.append(self.live.finish())
@@ -302,12 +324,21 @@ class RowLane(Lane):
             slicer.set_queries(tuple(q for q in slicer.queries if q.number != number))
         self.given.forget(number)
 
-    def dump(self, slots: Array) -> dict[str, pa.Table]:
-        self.tidy()
+    def banks(self) -> Mapping[str, Held]:
+        both = zip(("live", "base"), self.slicers())
+        return {f"{name}.{each}": bank for name, slicer in both for each, bank in slicer.banks().items()}
+
+    def of_stream(self, slots: Array) -> dict[str, pa.Table]:
         return row_lane_state.dump(self, slots)
 
-    def load(self, tables: Mapping[str, pa.Table], slot_map: Any, columns: Mapping[str, pa.DataType]) -> None:
-        row_lane_state.load(self, tables, slot_map, columns=columns)
+    def go_on_from(self, tables: Mapping[str, pa.Table], slot_map: Any) -> None:
+        row_lane_state.load_facts(self, tables)
+
+    def load(
+        self, tables: Mapping[str, pa.Table], slot_map: Any, columns: Mapping[str, pa.DataType] | None = None
+    ) -> None:
+        super().load(tables, slot_map)
+        row_lane_state.load_rest(self, tables, slot_map, columns=columns or {})
 
     def slicers(self) -> tuple[OrderedSlicer, ...]:
         """The live slicer, and the base behind it if there is allowed lateness."""
@@ -347,6 +378,10 @@ def first_results(found: Sequence[FoundWindows]) -> Results:
 
 def _join(columns: Sequence[pa.Array]) -> pa.Array:
     return columns[0] if len(columns) == 1 else pa.concat_arrays(columns)
+
+
+def _of_slot(rows: RowBatch, slot: int) -> RowBatch:
+    return rows if rows.slots is None else rows.take(np.flatnonzero(rows.slots == slot))
 
 
 def _renumbered(rows: RowBatch) -> RowBatch:

@@ -1,7 +1,7 @@
 """The state of the row lane as Arrow tables, whole or for some keys, and back.
 
-What is known of keys is in a bank (state/bank.py), and so is how it is written; slices, rows that wait and windows that
-were given are written here, and what readers ask of all of it.
+What is known of keys and slices is in banks, and so is how it is written; rows that wait and windows that were given
+are written here, and what readers ask of all of it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from panes.aggregates.columns import arrow_from_values, cells_from_arrow, cells_to_arrow, column_from_arrow
+from panes.aggregates.columns import arrow_from_values, column_from_arrow
 from panes.aggregates.types import plain
 from panes.slicing.lane import RowBatch
 from panes.slicing.rows.corrections import Record
@@ -43,11 +43,6 @@ def dump(lane: RowLane, slots: Array) -> dict[str, pa.Table]:
         )
     }
     for name, slicer in zip(("live", "base"), lane.slicers()):
-        part = slicer.select(slots)
-        tables[f"{name}.keys"] = _keys_table(slicer.keys, slots)
-        tables[f"{name}.slices"] = _slices_table(part, part.slices, slots)
-        if len(part.rest):
-            tables[f"{name}.rest"] = _slices_table(part, part.rest, slots)
         for number, machine in slicer.keys.machines.items():
             dumped = machine.dump(slots)
             tables.update({f"{name}.machine.{number}.{what}": table for what, table in dumped.items()})
@@ -60,8 +55,8 @@ def dump(lane: RowLane, slots: Array) -> dict[str, pa.Table]:
     return tables
 
 
-def load(lane: RowLane, tables: Mapping[str, pa.Table], slot_map: Any, *, columns: Mapping[str, pa.DataType]) -> None:
-    """Add a dump to a lane; `slot_map[slot in the dump]` is the slot here. `columns`: of rows, and their types."""
+def load_facts(lane: RowLane, tables: Mapping[str, pa.Table]) -> None:
+    """What belongs to the stream."""
     facts = one_row(read_table(tables, "facts"), "facts")
     known = {q.number for q in lane.queries}
     for name, slicer in zip(("live", "base"), lane.slicers()):
@@ -69,17 +64,24 @@ def load(lane: RowLane, tables: Mapping[str, pa.Table], slot_map: Any, *, column
         key = "given_from" if name == "live" else "base_given_from"
         slicer.keys.given_from.update({int(e["number"]): int(e["start"]) for e in facts[key]})
         demand(known.issuperset(slicer.keys.given_from), "a window that is not there is given from somewhere on")
-        slots = _load_slicer(slicer, read_table(tables, f"{name}.keys"), slot_map)
-        slicer.slices = _with_slices(slicer, slicer.slices, read_table(tables, f"{name}.slices"), slots, slot_map)
-        if f"{name}.rest" in tables:
-            slicer.rest = _with_slices(slicer, slicer.rest, tables[f"{name}.rest"], slots, slot_map)
+    lane.last_time = max(lane.last_time, int(facts["last_time"]))
+
+
+def load_rest(
+    lane: RowLane, tables: Mapping[str, pa.Table], slot_map: Any, *, columns: Mapping[str, pa.DataType]
+) -> None:
+    """Add what is in no bank, and see that all of it agrees. `columns`: of rows, and their types."""
+    for name, slicer in zip(("live", "base"), lane.slicers()):
+        slots = slot_map[numbers(tables[f"{name}.keys"], "slot")]
+        for each in (f"{name}.slices", f"{name}.rest"):
+            of = slot_map[numbers(tables[each], "slot")] if each in tables else slots
+            demand(np.isin(of, slots).all(), "there are slices of a key of which nothing else is known")
         _load_policies_of_before(slicer, tables, f"{name}.machine.", slot_map)
         for number, machine in slicer.keys.machines.items():
             prefix = f"{name}.machine.{number}."
             machine.load({n[len(prefix) :]: t for n, t in tables.items() if n.startswith(prefix)}, slot_map)
         _check_positions(slicer, slots)
         _check_rest(slicer, slots)
-    lane.last_time = max(lane.last_time, int(facts["last_time"]))
     if "waiting" in tables:
         waiting = _rows_from(lane, tables["waiting"], slot_map, columns)
         _check_after(waiting, lane.live.keys)
@@ -117,65 +119,6 @@ def _load_given(lane: RowLane, given: pa.Table, slot_map: Any) -> None:
 
 def _scalar_starts(keys: KeyState) -> list[dict[str, Any]]:
     return [{"number": n, "start": s} for n, s in keys.given_from.items() if not isinstance(s, np.ndarray)]
-
-
-def _keys_table(keys: KeyState, slots: Array) -> pa.Table:
-    table = keys.bank.dump(slots)
-    for number, starts in keys.given_from.items():
-        if isinstance(starts, np.ndarray):
-            table = table.append_column(f"from.{number}", pa.array(starts[slots]))
-    return table
-
-
-def _slices_table(part: OrderedSlicer, table: SliceTable, slots: Array) -> pa.Table:
-    columns: dict[str, Any] = {"slot": slots[table.slot], "pos": table.pos, "rows": table.rows}
-    for d, (first, last) in enumerate(zip(table.first, table.last, strict=True)):
-        columns[f"first.{d}"], columns[f"last.{d}"] = first, last
-    for i, (agg, cells) in enumerate(zip(part.aggs, table.cells, strict=True)):
-        columns.update({f"agg.{i}.{name}": a for name, a in cells_to_arrow(agg.bound, cells).items()})
-    return pa.table(columns)
-
-
-def _load_slicer(slicer: OrderedSlicer, table: pa.Table, slot_map: Any) -> Array:
-    """The state of keys; returns the slots of the keys here."""
-    keys, slots = slicer.keys, slot_map[numbers(table, "slot")]
-    added = [f"from.{q.number}" for q in slicer.queries if f"from.{q.number}" in table.column_names]
-    keys.grow(int(slots.max(initial=-1)) + 1)
-    keys.bank.load(table.drop_columns(added), slots, "the state of a window of your own")
-    for name in added if len(slots) else ():
-        number = int(name.split(".")[1])
-        values = numbers(table, name, table.schema.field(name).type)
-        demand(values.dtype in (np.dtype(np.int64), np.dtype(np.float64)), "a window begins at what is no number")
-        known = keys.given_from.get(number)
-        if not isinstance(known, np.ndarray):
-            known = np.zeros(len(keys), values.dtype)
-        known[slots] = values
-        keys.given_from[number] = known
-    return slots
-
-
-def _with_slices(slicer: OrderedSlicer, known: SliceTable, slices: pa.Table, slots: Array, slot_map: Any) -> SliceTable:
-    """Slices that are known, and those of a dump."""
-    if not len(slots):
-        demand(not slices.num_rows, "there are slices of no key")
-        return known
-    types = [column.dtype for column in slicer.keys.last]
-    cells = []
-    for i, agg in enumerate(slicer.aggs):
-        prefix = f"agg.{i}."
-        arrays = {n[len(prefix) :]: slices[n] for n in slices.column_names if n.startswith(prefix)}
-        cells.append(cells_from_arrow(agg.bound, arrays))
-    loaded = SliceTable(
-        slot_map[numbers(slices, "slot")],
-        numbers(slices, "pos", low=0),
-        numbers(slices, "rows", low=1),
-        tuple(numbers(slices, f"first.{d}", pa.from_numpy_dtype(kind)) for d, kind in enumerate(types)),
-        tuple(numbers(slices, f"last.{d}", pa.from_numpy_dtype(kind)) for d, kind in enumerate(types)),
-        tuple(cells),
-    )
-    demand(np.isin(loaded.slot, slots).all(), "there are slices of a key of which nothing else is known")
-    both = SliceTable.concat([known, loaded])
-    return both.take(np.lexsort((both.pos, both.slot)))
 
 
 def _check_positions(slicer: OrderedSlicer, slots: Array) -> None:

@@ -74,8 +74,8 @@ class SliceTable:
 
     def of_slots(self, slots: Array) -> SliceTable:
         """The slices of these keys (sorted), renumbered 0, 1, ..."""
-        chosen = np.isin(self.slot, slots)
-        return self.take(chosen).with_slots(np.searchsorted(slots, self.slot)[chosen])
+        index, offsets = arrays.spread(self.slot.searchsorted(slots), self.slot.searchsorted(slots, side="right"))
+        return self.take(index).with_slots(np.arange(len(slots)).repeat(np.diff(offsets)))
 
     def put(self, slots: Array, part: SliceTable) -> SliceTable:
         """With what `of_slots` gave, possibly moved on, in the place of these keys' slices."""
