@@ -68,19 +68,18 @@ class Case:
         """Rows that came before: twice those that are kept, and of each key more than a window holds."""
         return max(2 * self.kept, 250 * self.keys)
 
-    def late(self, n: int) -> list[dict[str, int]]:
-        """Rows that come about ten rows of their key late, beside one that is there."""
-        rng, now = np.random.default_rng(5), self.past
+    def late(self, n: int, more: int = 0) -> list[dict[str, int]]:
+        """Rows that come about ten rows of their key late, beside one that is there, after `more` rows in time."""
+        rng, now = np.random.default_rng(5 + more), self.past + more
         at = now - self.keys * rng.integers(3, 15, n) - rng.integers(0, self.keys, n)
         return [{"ts": int(i * TICK + 1), "k": int(i % self.keys), "v": int(i % 1000)} for i in at]
 
     def mixed(self, batches: int) -> Iterator[pa.Table]:
         """Batches in which a fifth of the rows is late."""
-        late = iter(self.late(batches * BATCH))
         share = BATCH // 5
         for i in range(batches):
-            rows = self.rows(self.past + i * (BATCH - share), BATCH - share)
-            some = [next(late) for _ in range(share)]
+            came = i * (BATCH - share)
+            rows, some = self.rows(self.past + came, BATCH - share), self.late(share, came)
             place = np.arange(BATCH) % 5 == 4
             columns = {name: np.empty(BATCH, np.int64) for name in rows}
             for name, column in columns.items():
