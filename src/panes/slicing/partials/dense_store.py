@@ -8,6 +8,7 @@ several queries over the same slices are answered once.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 import pyarrow as pa
@@ -44,6 +45,7 @@ class DenseStore(Store):
         self, aggs: Sequence[BoundAggregate], *, keyed: bool, store: str, journal: Journal | None = None
     ) -> None:
         self._aggs = tuple(aggs)
+        self._asked = tuple(enumerate(aggs))  # by their place: those that windows are answered with
         self._keyed = keyed
         self._store = store
         self._ring = Ring(aggs, columns=1, tree=store == "eager", journal=journal or Journal())
@@ -146,7 +148,7 @@ class DenseStore(Store):
         else:
             rows, offsets = self._ring.cover(lo, hi)
             self._folded += len(rows)
-            values = [agg.lower_ranges(self._ring.flat(a), rows, offsets) for a, agg in enumerate(self._aggs)]
+            values = [agg.lower_ranges(self._ring.flat(a), rows, offsets) for a, agg in self._asked]
         if which is not None:
             values = [v.take(pa.array(which)) for v in values]
         return WindowAnswers(np.ones(n, np.int64), np.zeros(n, np.int64), tuple(values))
@@ -157,12 +159,12 @@ class DenseStore(Store):
         rows = self._ring.row(np.arange(first, hi))
         self._folded += len(rows)
         starts = lo - first
-        return [agg.lower_endings(self._ring.flat(a).take(rows), starts) for a, agg in enumerate(self._aggs)]
+        return [agg.lower_endings(self._ring.flat(a).take(rows), starts) for a, agg in self._asked]
 
     def _answer_few(self, lo: Array, hi: Array, news: Array) -> WindowAnswers:
         keys = self._ring.width
         chosen, cells = self._fold_few(lo, hi, news)
-        values = tuple([agg.lower(folded) for agg, folded in zip(self._aggs, cells)])
+        values = tuple([agg.lower(folded) for (_, agg), folded in zip(self._asked, cells)])
         return WindowAnswers(np.bincount(chosen // keys, minlength=len(lo)), chosen % keys, values)
 
     def _fold_few(self, lo: Array, hi: Array, news: Array) -> tuple[Array, list[Cells]]:
@@ -175,7 +177,7 @@ class DenseStore(Store):
         self._folded += len(index)
         chosen = np.flatnonzero(seen)
         found = []
-        for a, agg in enumerate(self._aggs):
+        for a, agg in self._asked:
             folded = agg.fold(self._ring.flat(a).take(index), offsets)
             found.append(folded.take(chosen))
         return chosen, found
@@ -206,8 +208,13 @@ class DenseStore(Store):
 
     def _answer_many(self, start: Array, end: Array, distinct: Array, news: dict[int, Array]) -> WindowAnswers:
         folds, asked = self._fold(start, end, distinct, news)
-        values = [agg.lower(picked(self._ring, a, agg, folds, asked)) for a, agg in enumerate(self._aggs)]
+        values = [agg.lower(picked(self._ring, a, agg, folds, asked)) for a, agg in self._asked]
         return WindowAnswers(asked.counts, asked.slots, tuple(values))
+
+    def only(self, which: Sequence[int]) -> DenseStore:
+        view = copy(self)  # of the same ring
+        view._asked = tuple((a, self._aggs[a]) for a in which)
+        return view
 
     def partials(self, lo: Array, hi: Array) -> CellList:
         if not len(lo):
@@ -240,7 +247,7 @@ class DenseStore(Store):
             rows, offsets = self._ring.cover(lo, hi)
             index = rows * self._ring.columns + slot
             self._folded += len(index)
-            return tuple(agg.lower_ranges(self._ring.flat(a), index, offsets) for a, agg in enumerate(self._aggs))
+            return tuple(agg.lower_ranges(self._ring.flat(a), index, offsets) for a, agg in self._asked)
 
     def holds(self, slot: int, lo: Array, hi: Array) -> Array:
         if slot >= self._ring.width:

@@ -49,6 +49,8 @@ def dump(lane: PartialLane, slots: Array | None) -> dict[str, pa.Table]:
         "sessions": _sessions_table(lane, slots),
         "revisions": _revisions_table(lane, slots),
     }
+    if side.complete_from:
+        tables["complete"] = _table(("query", "start"), [*side.complete_from.items()])
     if side.empty is not None:
         tables["empty"] = _empty_table(side.empty.first_end, slots)
     if lane.early is not None:
@@ -72,6 +74,10 @@ def load(lane: PartialLane, tables: Mapping[str, pa.Table], slot_map: Any) -> No
     if len(slot_map):
         lane.keys = max(lane.keys, int(slot_map.max()) + 1)
     _load_added(lane, read_table(tables, "added", dict.fromkeys(("query", "start", "after"), INT64)))
+    if "complete" in tables:
+        complete = read_table(tables, "complete", dict.fromkeys(("query", "start"), INT64))
+        _check_queries(numbers(complete, "query"), lane)
+        lane.slices.complete_from.update(zip(*(numbers(complete, name).tolist() for name in ("query", "start"))))
     _load_slices(lane, tables, slot_map, facts["purged_to"])
     _load_sessions(lane, read_table(tables, "sessions"), slot_map)
     _load_revisions(lane, read_table(tables, "revisions", dict.fromkeys(_REVISIONS, INT64)), slot_map)
@@ -161,10 +167,11 @@ def _sessions_table(lane: PartialLane, slots: Array | None) -> pa.Table:
             "end": store.end[ids],
             "given": store.state[ids] == GIVEN,
         }
-        parts.append(_with_cells(columns, lane.aggs, store.cells(ids)))
+        aggs, places = lane.sessions.aggs_of(session.query), lane.sessions.shares.of(session.query.number)
+        parts.append(_with_cells(columns, aggs, store.cells(ids), places))
     if not parts:
         return pa.table({"query": pa.array([], pa.int64())})
-    return pa.concat_tables(parts)
+    return pa.concat_tables(parts, promote_options="default")  # what a query does not give is null
 
 
 def _load_sessions(lane: PartialLane, found: pa.Table, slot_map: Any) -> None:
@@ -183,7 +190,8 @@ def _load_sessions(lane: PartialLane, found: pa.Table, slot_map: Any) -> None:
         same = slots[1:] == slots[:-1]
         demand((first <= end).all(), "a session ends before it begins")
         demand((first[1:] > end[:-1])[same].all(), "two sessions of a key overlap")
-        cells = tuple(c.take(order) for c in _cells_of(lane.aggs, mine))
+        aggs, places = lane.sessions.aggs_of(session.query), lane.sessions.shares.of(session.query.number)
+        cells = tuple(c.take(order) for c in _cells_of(aggs, mine, places))
         session.store.load(Pieces(slots, first, end, cells), given[order])
 
 
@@ -213,15 +221,18 @@ def _table(names: Sequence[str], rows: Sequence[tuple[int, ...]]) -> pa.Table:
     return pa.table({name: columns[:, i] for i, name in enumerate(names)})
 
 
-def _with_cells(columns: dict[str, Any], aggs: Sequence[Agg], cells: Sequence[Cells]) -> pa.Table:
-    for i, (agg, partials) in enumerate(zip(aggs, cells)):
+def _with_cells(
+    columns: dict[str, Any], aggs: Sequence[Agg], cells: Sequence[Cells], places: Sequence[int] | None = None
+) -> pa.Table:
+    """`places`: which of the aggregates of the lane these are; None: all."""
+    for i, agg, partials in zip(range(len(aggs)) if places is None else places, aggs, cells):
         columns.update({f"agg.{i}.{name}": a for name, a in cells_to_arrow(agg.bound, partials).items()})
     return pa.table(columns)
 
 
-def _cells_of(aggs: Sequence[Agg], table: pa.Table) -> tuple[Cells, ...]:
+def _cells_of(aggs: Sequence[Agg], table: pa.Table, places: Sequence[int] | None = None) -> tuple[Cells, ...]:
     found = []
-    for i, agg in enumerate(aggs):
+    for i, agg in zip(range(len(aggs)) if places is None else places, aggs):
         prefix = f"agg.{i}."
         arrays = {n[len(prefix) :]: table[n] for n in table.column_names if n.startswith(prefix)}
         found.append(cells_from_arrow(agg.bound, arrays))

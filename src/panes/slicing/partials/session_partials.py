@@ -8,12 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from panes.aggregates.base import Cells
 from panes.errors import QueryError
 from panes.slicing.lane import Agg, Results, RowBatch, RunningWindow
 from panes.slicing.partials.lane_results import corrections, join, no_results
 from panes.slicing.partials.lifting import Atoms
 from panes.slicing.partials.revisions import Revisions
 from panes.slicing.partials.session_store import GIVEN, OPEN, Pieces, SessionStore
+from panes.slicing.shares import Shares
 from panes.state.journal import Journal, Replaced, Watched
 from panes.windows.base import ALWAYS, NEVER, Sessions
 
@@ -36,10 +38,10 @@ class SessionQuery:
 class SessionPartials:
     """Sessions of all keys and session queries."""
 
-    replaced = Replaced("running")
+    replaced = Replaced("running", "shares")
 
-    def __init__(self, queries: Sequence[RunningWindow], aggs: Sequence[Agg], journal: Journal | None = None) -> None:
-        self.aggs = tuple(aggs)
+    def __init__(self, queries: Sequence[RunningWindow], shares: Shares, journal: Journal | None = None) -> None:
+        self.shares = shares
         self._journal = journal or Journal()
         self.running: list[SessionQuery] = []
         for query in queries:
@@ -47,6 +49,15 @@ class SessionPartials:
 
     def __bool__(self) -> bool:
         return bool(self.running)
+
+    @property
+    def aggs(self) -> tuple[Agg, ...]:
+        """Those of all windows of the lane; a store of sessions has only what its query gives."""
+        return self.shares.aggs
+
+    def aggs_of(self, query: RunningWindow) -> tuple[Agg, ...]:
+        """What a query gives."""
+        return self.shares.default if query.aggs is None else query.aggs
 
     def begin(self) -> list[Watched]:
         """A call begins: objects whose attributes it may replace."""
@@ -56,7 +67,8 @@ class SessionPartials:
         window = query.window
         assert isinstance(window, Sessions)
         self._journal.keep_length(self.running)
-        self.running.append(SessionQuery(query, window, SessionStore(self.aggs, self._journal), clean_after))
+        store = SessionStore(self.aggs_of(query), self._journal)
+        self.running.append(SessionQuery(query, window, store, clean_after))
 
     def add_query(self, query: RunningWindow, last_time: int) -> None:
         """Give sessions of this query too: those that begin so late that all their rows are still to come."""
@@ -105,7 +117,8 @@ class SessionPartials:
                 end = _plus(atoms.last, session.window.gap)
             else:
                 end = atoms.reach[columns.index(session.window.gap_column) - len(columns)]
-            session.store.add(atoms.slots, atoms.first, end, atoms.cells, apart=atoms.one_per_key)
+            cells = tuple(atoms.cells[a] for a in self.shares.of(session.query.number))
+            session.store.add(atoms.slots, atoms.first, end, cells, apart=atoms.one_per_key)
 
     def due(self, watermark: int, *, keep: bool) -> Results:
         """Sessions that ended before the watermark. `keep`: late rows may still join them."""
@@ -130,7 +143,7 @@ class SessionPartials:
         if not len(pieces):
             return no_results(self.aggs)
         number = np.full(len(pieces), session.query.number, np.int64)
-        values = tuple(a.bound.lower(c) for a, c in zip(self.aggs, pieces.cells))
+        values = self._lowered(session, pieces.cells)
         return Results(number, pieces.slots, pieces.first, pieces.end, values)
 
     def standing(self) -> Results:
@@ -151,10 +164,14 @@ class SessionPartials:
         if not len(ids):
             return no_results(self.aggs)
         number = np.full(len(ids), session.query.number, np.int64)
-        return Results(number, store.slot[ids], store.first[ids], store.end[ids], self._values(store, ids))
+        return Results(number, store.slot[ids], store.first[ids], store.end[ids], self._values(session, ids))
 
-    def _values(self, store: SessionStore, ids: Array) -> tuple[pa.Array, ...]:
-        return tuple(a.bound.lower(c) for a, c in zip(self.aggs, store.cells(ids)))
+    def _values(self, session: SessionQuery, ids: Array) -> tuple[pa.Array, ...]:
+        return self._lowered(session, session.store.cells(ids))
+
+    def _lowered(self, session: SessionQuery, cells: Sequence[Cells]) -> tuple[pa.Array, ...]:
+        values = [a.bound.lower(c) for a, c in zip(self.aggs_of(session.query), cells)]
+        return self.shares.spread(session.query.number, values)
 
     def purge(self, progress: int) -> None:
         """Forget given sessions that no row from `progress` on can join."""
@@ -208,7 +225,7 @@ class SessionPartials:
             if given and (old_first, old_end) != (first, end) and old_first > session.clean_after:
                 revision = revisions.next((number, slot, old_first, old_end), given=True)
                 void.append((number, old_first, old_end, revision))
-        return corrections(slot, spans + void, len(void), self._values(store, now[: len(spans)]))
+        return corrections(slot, spans + void, len(void), self._values(session, now[: len(spans)]))
 
 
 def _plus(times: Array, gap: Array | int) -> Array:

@@ -39,6 +39,7 @@ class KeyState:
         "free_forms",
         "machines",
         "given_from",
+        "complete_from",
         "_states",
         "_forms",
     )
@@ -54,6 +55,9 @@ class KeyState:
         self.machines: dict[int, Running] = {}
         #: windows added while running are given only from here on: number -> (smallest start, per slot or scalar)
         self.given_from: dict[int, Any] = {}
+        #: of windows that were added with new aggregates: from which position (per slot) on, or after which time, there
+        #: are partials of all that they give
+        self.complete_from: dict[int, Any] = {}
         self._at_hand()
 
     def __len__(self) -> int:
@@ -72,8 +76,9 @@ class KeyState:
 
     def begin(self) -> list[Watched]:
         """A call begins: objects whose attributes it may replace."""
-        if self.given_from:
-            self.journal.keep_container(self.given_from)
+        for starts in (self.given_from, self.complete_from):
+            if starts:
+                self.journal.keep_container(starts)
         return [self, self.bank]
 
     @property
@@ -84,9 +89,10 @@ class KeyState:
         """Room for slots 0..n-1."""
         if n > len(self) and self.bank.grow(n):
             self._at_hand()
-            for number, start in self.given_from.items():
-                if isinstance(start, np.ndarray):
-                    self.given_from[number] = _pad(start, len(self) - len(start), _lowest(start.dtype))
+            for starts in (self.given_from, self.complete_from):
+                for number, start in starts.items():
+                    if isinstance(start, np.ndarray):
+                        starts[number] = _pad(start, len(self) - len(start), _lowest(start.dtype))
 
     def set_windows(
         self,
@@ -108,6 +114,7 @@ class KeyState:
         running = self.machines
         self.machines = {number: running.get(number) or start() for number, start in machines.items()}
         self.given_from = {n: start for n, start in self.given_from.items() if n in numbers}
+        self.complete_from = {n: start for n, start in self.complete_from.items() if n in numbers}
 
     def progress(self, slots: Array) -> tuple[Array, ...]:
         """Last values on each dimension, and last of all the row count, as they are now."""
@@ -200,7 +207,10 @@ class KeyState:
         part.bank = self.bank.select(slots)
         part._at_hand()
         part.machines = {n: m.select(slots) for n, m in self.machines.items()}
-        part.given_from = {n: (s[slots] if isinstance(s, np.ndarray) else s) for n, s in self.given_from.items()}
+        part.given_from, part.complete_from = (
+            {n: (s[slots] if isinstance(s, np.ndarray) else s) for n, s in starts.items()}
+            for starts in (self.given_from, self.complete_from)
+        )
         return part
 
     def put(self, slots: Array, part: KeyState) -> None:

@@ -28,6 +28,7 @@ from panes.slicing.rows.measures import mark_cuts, plain
 from panes.slicing.rows.range_fold import lower_ranges
 from panes.slicing.rows.reorder import stable_order
 from panes.slicing.rows.slice_table import SliceIndex, SliceTable, go_on, sliced
+from panes.slicing.shares import Shares
 from panes.slicing.window_set import WindowSet
 from panes.state.bank import BankColumn
 from panes.state.journal import Journal, Replaced, Watched
@@ -57,6 +58,9 @@ class OrderedSlicer:
     """State of the row lane for rows already behind the watermark."""
 
     replaced = Replaced(
+        "aggs",
+        "shares",
+        "_nothing",
         "watermark",
         "slices",
         "rest",
@@ -66,7 +70,7 @@ class OrderedSlicer:
         "_joins",
         "updates",
         "settled",
-        "counting",
+        "_counting",
         "_after_purge",
         "queries",
         "sets",
@@ -94,8 +98,8 @@ class OrderedSlicer:
         in_order: bool = False,
         journal: Journal | None = None,
     ) -> None:
-        self.aggs = tuple(aggs)
-        self._bounds = [a.bound for a in self.aggs]
+        self.shares = Shares(queries, aggs)
+        self.aggs = self.shares.aggs
         # column measures, as expressions, and their types; in one order always, since state names them by number
         self.dimensions = dict(sorted(dimensions.items(), key=lambda d: (d[0] == SINCE_FIRST, d[0])))
         self.columns = {name: kind for name, kind in self.dimensions.items() if name != SINCE_FIRST}
@@ -112,7 +116,7 @@ class OrderedSlicer:
         #: where late rows may still come between others: what they would change is held, if it can be changed in place
         self.settled: KeyState | None = None
         self._after_purge = 0  # slices left by the last purge
-        self._nothing = FoundWindows(Due.none(), tuple(pa.nulls(0, a.bound.out_type) for a in self.aggs))
+        self._nothing = self._no_windows()
         self.keys = KeyState(tuple(self.dimensions.values()), journal)
         self.slices = self.no_slices()
         #: each row that a window at the end of the stream may hold, as a slice of its own
@@ -126,8 +130,9 @@ class OrderedSlicer:
         return [self, *self.keys.begin()]
 
     def set_queries(self, queries: Sequence[RunningWindow]) -> None:
-        """Use these windows from now on; keeps the state of those that stay."""
+        """Use these windows from now on; keeps the state of those that stay, and partials of what they give."""
         self.queries = tuple(queries)
+        self._share(Shares(queries, self.shares.default))
         by_measure: dict[Measure, list[RunningWindow]] = {}
         for query in queries:
             if isinstance(query.window, ContextFree):
@@ -136,7 +141,7 @@ class OrderedSlicer:
         column_sets = {str(m.column): s for m, s in self.sets.items() if m.kind == "column"}
         everything = (-np.inf, np.inf)
         self.limits = {d: column_sets[d].limits if d in column_sets else everything for d in self.dimensions}
-        self.driven = DrivenWindows(queries, reduces=not any(b.laws.holistic for b in self._bounds))
+        self.driven = DrivenWindows(queries, reduces=not any(a.bound.laws.holistic for a in self.aggs))
         self.look_backs = LookBacks(queries, tuple(self.dimensions))
         self.borders = BorderWindows(queries)
         #: the windows that say how they are assembled, and what it costs, by number
@@ -153,14 +158,58 @@ class OrderedSlicer:
         self._joins = self._in_order and free and {*self.sets} <= {ROWS, TIME}
         only_rows = set(self.sets) == {ROWS} and len(self.sets) == 1 and by_sets
         plain_rows = only_rows and not self.dimensions and not any(q.window.changes_only for q in queries)
-        #: the windows, if all count rows and late rows can be put among their slices
-        self.counting = self.sets[ROWS] if plain_rows and can_take_out(self.aggs) else None
+        self._counting = self.sets[ROWS] if plain_rows and can_take_out(self.aggs) else None
         states: dict[int, dict[str, BankColumn]] = {}
         for some in (self.driven.states(), self.changes.state, {} if self.empty is None else self.empty.state):
             for number, state in some.items():
                 states.setdefault(number, {}).update(state)
         self.keys.set_windows(states, self.driven.free_forms, self.driven.starts(), {q.number for q in queries})
         self.finder = DueFinder(self.sets, tuple(self.dimensions))
+
+    @property
+    def counting(self) -> WindowSet | None:
+        """The windows, if all count rows and late rows can be put among their slices."""
+        return None if self.keys.complete_from else self._counting
+
+    def _no_windows(self) -> FoundWindows:
+        return FoundWindows(Due.none(), tuple(pa.nulls(0, a.bound.out_type) for a in self.aggs))
+
+    def _share(self, shares: Shares) -> None:
+        """Keep these aggregates from now on: those that are there as they are, others from the next row on."""
+        before, self.shares, self.aggs = self.shares, shares, shares.aggs
+        places = before.places_of(self.aggs)
+        if places == [*range(len(before.aggs))]:
+            return
+        self._nothing = self._no_windows()
+        self.slices, self.rest = (
+            replace(
+                table,
+                cells=tuple(
+                    agg.bound.empty(len(table)) if place is None else table.cells[place]
+                    for agg, place in zip(self.aggs, places)
+                ),
+            )
+            for table in (self.slices, self.rest)
+        )
+
+    def complete_for(self, query: RunningWindow, last_time: int) -> Any:
+        """From where on there are partials of all that a query gives, which is about to be added; None: everywhere.
+
+        In order that is a position of each key. Otherwise it is a time: rows that wait, or may be replayed, are not
+        known by their position, and those that have come up to `last_time` have nothing of a new aggregate.
+        """
+        keys, found = self.keys, list[Any]()
+        for agg in self.shares.default if query.aggs is None else query.aggs:
+            place = self.shares.places_of([agg])[0]
+            if place is None:
+                found.append(keys.rows_seen.copy() if self._in_order else last_time if last_time > ALWAYS else None)
+                continue
+            givers = [q.number for q in self.queries if place in self.shares.of(q.number)]
+            known: list[Any] = [keys.complete_from.get(n) for n in givers]
+            # whoever gave it first has the longest past; if nobody gives it, it is that of a lane without windows
+            found.append(None if None in known or not known else np.minimum.reduce(known))
+        partly = [each for each in found if each is not None]
+        return np.maximum.reduce(partly) if partly else None
 
     def no_slices(self) -> SliceTable:
         empty = np.empty(0, np.int64)
@@ -338,7 +387,10 @@ class OrderedSlicer:
         if not len(due):
             return self._nothing
         self.keys.journal.changed.note(due.slot)
-        due = self.changes.among(due.located(table), self.keys)
+        due = due.located(table)
+        if self.keys.complete_from:
+            due = due.take(np.flatnonzero(self._complete(due, table)))
+        due = self.changes.among(due, self.keys)
         if not len(due):
             return self._nothing
         if self.planned:
@@ -351,9 +403,27 @@ class OrderedSlicer:
             self.costs["buffered"] = max(self.costs["buffered"], int(held.max(initial=0)))
         if not results:
             return FoundWindows(due, ())
-        values, combines = lower_ranges(self._bounds, table.cells, due.i0, due.i1, store=self.store)
-        self.combines += combines
-        return FoundWindows(due, values)
+        given_by = []
+        for given, some in self.shares.groups(due.number):
+            aggs, cells = [self.aggs[a].bound for a in given], [table.cells[a] for a in given]
+            i0, i1 = (due.i0, due.i1) if len(some) == len(due) else (due.i0[some], due.i1[some])
+            values, combines = lower_ranges(aggs, cells, i0, i1, store=self.store)
+            self.combines += combines
+            given_by.append((given, some, values))
+        alone = self.shares.whole and len(given_by) == 1
+        return FoundWindows(due, given_by[0][2] if alone else self.shares.in_place(given_by))
+
+    def _complete(self, due: Due, table: SliceTable) -> Array:
+        """Which windows have all that they give, of all their rows: those of queries added with new aggregates may
+        lack some. Windows without rows lack nothing."""
+        ok = np.ones(len(due), bool)
+        for number, least in self.keys.complete_from.items():
+            mine = np.flatnonzero((due.number == number) & (due.i1 > due.i0))
+            if isinstance(least, np.ndarray):
+                ok[mine] = due.start_pos[mine] >= least[due.slot[mine]]
+            else:
+                ok[mine] = table.first[0][due.i0[mine]] > least
+        return ok
 
     def _check_declared(self, due: Due) -> None:
         """Windows begin where their policies have said that they would; slices know nothing of rows in between."""
@@ -462,14 +532,16 @@ class OrderedSlicer:
         found = [int(windows.next_end(n)) - n for windows in counting for n in seen]
         return min([self.borders.rows_until_due(self.keys), *found])
 
-    def start_giving(self, query: RunningWindow, last_time: int) -> None:
+    def start_giving(self, query: RunningWindow, last_time: int, complete: Any = None) -> None:
         """A window added while running is given from the first one on whose rows are all held, in whole slices.
 
         Slices that are there are closed, so that the new window's edges cut from the next row on. Sessions
         must begin so late that no row before `last_time` can be one of theirs; other data-driven windows
-        start afresh with the next row.
+        start afresh with the next row. `complete`: see `complete_for`.
         """
         window, table = query.window, self.slices
+        if complete is not None:
+            self.keys.complete_from[query.number] = complete
         self.keys.sealed[np.unique(table.slot)] = True
         if isinstance(window, Sessions) and last_time > ALWAYS:
             self.keys.given_from[query.number] = last_time + int(window.gap) + 1
@@ -489,7 +561,8 @@ class OrderedSlicer:
         elif window.measure == TIME:
             gone = int(self.keys.purged_time.max(initial=ALWAYS))
             _, crossed = alone.crossed(table.slot, table.first[0], table.last[0])
-            self.keys.given_from[query.number] = max(gone, int(crossed.max(initial=ALWAYS))) + 1
+            lacks = ALWAYS if complete is None else last_time if isinstance(complete, np.ndarray) else int(complete)
+            self.keys.given_from[query.number] = max(gone, int(crossed.max(initial=ALWAYS)), lacks) + 1
         else:
             seen = self.keys.last[self._dimension(window.measure)]
             self.keys.given_from[query.number] = np.nextafter(seen, np.inf) if seen.dtype.kind == "f" else seen + 1

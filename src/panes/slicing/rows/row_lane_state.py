@@ -20,7 +20,7 @@ from panes.slicing.rows.key_state import KeyState
 from panes.slicing.rows.ordered import OrderedSlicer
 from panes.slicing.rows.reorder import concat_rows
 from panes.slicing.rows.slice_table import SliceTable
-from panes.state.checked import demand, numbers, one_row, read_table, within
+from panes.state.checked import INT64, demand, numbers, one_row, read_table, within
 from panes.windows.base import NEVER, Discretizer
 
 if TYPE_CHECKING:
@@ -38,11 +38,14 @@ def dump(lane: RowLane, slots: Array) -> dict[str, pa.Table]:
                 "live": [lane.live.watermark],
                 "base": [lane.base.watermark],
                 "last_time": [lane.last_time],
-                "given_from": [_scalar_starts(lane.live.keys)],
-                "base_given_from": [_scalar_starts(lane.base.keys)],
+                "given_from": [_scalar_starts(lane.live.keys.given_from)],
+                "base_given_from": [_scalar_starts(lane.base.keys.given_from)],
             }
         )
     }
+    complete = _scalar_starts(lane.live.keys.complete_from)
+    if complete:
+        tables["complete"] = pa.Table.from_pylist(complete)
     for name, slicer in zip(("live", "base"), lane.slicers()):
         part = slicer.select(slots)
         tables[f"{name}.keys"] = _keys_table(slicer.keys, slots)
@@ -70,6 +73,10 @@ def load(lane: RowLane, tables: Mapping[str, pa.Table], slot_map: Any, *, column
         key = "given_from" if name == "live" else "base_given_from"
         slicer.keys.given_from.update({int(e["number"]): int(e["start"]) for e in facts[key]})
         demand(known.issuperset(slicer.keys.given_from), "a window that is not there is given from somewhere on")
+        if "complete" in tables:
+            complete = read_table(tables, "complete", dict.fromkeys(("number", "start"), INT64))
+            slicer.keys.complete_from.update(zip(*(numbers(complete, name).tolist() for name in ("number", "start"))))
+            demand(known.issuperset(slicer.keys.complete_from), "a window that is not there lacks partials")
         slots = _load_slicer(slicer, read_table(tables, f"{name}.keys"), slot_map)
         slicer.slices = _with_slices(slicer, slicer.slices, read_table(tables, f"{name}.slices"), slots, slot_map)
         if f"{name}.rest" in tables:
@@ -116,15 +123,16 @@ def _load_given(lane: RowLane, given: pa.Table, slot_map: Any) -> None:
         lane.given.by_slot.setdefault(int(slot_map[row["slot"]]), {})[identity] = record
 
 
-def _scalar_starts(keys: KeyState) -> list[dict[str, Any]]:
-    return [{"number": n, "start": s} for n, s in keys.given_from.items() if not isinstance(s, np.ndarray)]
+def _scalar_starts(starts: Mapping[int, Any]) -> list[dict[str, Any]]:
+    return [{"number": n, "start": int(s)} for n, s in starts.items() if not isinstance(s, np.ndarray)]
 
 
 def _keys_table(keys: KeyState, slots: Array) -> pa.Table:
     table = keys.bank.dump(slots)
-    for number, starts in keys.given_from.items():
-        if isinstance(starts, np.ndarray):
-            table = table.append_column(f"from.{number}", pa.array(starts[slots]))
+    for kind, known in (("from", keys.given_from), ("complete", keys.complete_from)):
+        for number, starts in known.items():
+            if isinstance(starts, np.ndarray):
+                table = table.append_column(f"{kind}.{number}", pa.array(starts[slots]))
     return table
 
 
@@ -140,18 +148,20 @@ def _slices_table(part: OrderedSlicer, table: SliceTable, slots: Array) -> pa.Ta
 def _load_slicer(slicer: OrderedSlicer, table: pa.Table, slot_map: Any) -> Array:
     """The state of keys; returns the slots of the keys here."""
     keys, slots = slicer.keys, slot_map[numbers(table, "slot")]
-    added = [f"from.{q.number}" for q in slicer.queries if f"from.{q.number}" in table.column_names]
+    names = [f"{kind}.{q.number}" for kind in ("from", "complete") for q in slicer.queries]
+    added = [name for name in names if name in table.column_names]
     keys.grow(int(slots.max(initial=-1)) + 1)
     keys.bank.load(table.drop_columns(added), slots, "the state of a window of your own")
     for name in added if len(slots) else ():
-        number = int(name.split(".")[1])
+        kind, number = name.split(".")[0], int(name.split(".")[1])
+        starts = keys.given_from if kind == "from" else keys.complete_from
         values = numbers(table, name, table.schema.field(name).type)
         demand(values.dtype in (np.dtype(np.int64), np.dtype(np.float64)), "a window begins at what is no number")
-        known = keys.given_from.get(number)
+        known = starts.get(number)
         if not isinstance(known, np.ndarray):
             known = np.zeros(len(keys), values.dtype)
         known[slots] = values
-        keys.given_from[number] = known
+        starts[number] = known
     return slots
 
 
