@@ -403,15 +403,18 @@ class OrderedSlicer:
             self.costs["buffered"] = max(self.costs["buffered"], int(held.max(initial=0)))
         if not results:
             return FoundWindows(due, ())
-        given_by = []
-        for given, some in self.shares.groups(due.number):
-            aggs, cells = [self.aggs[a].bound for a in given], [table.cells[a] for a in given]
-            i0, i1 = (due.i0, due.i1) if len(some) == len(due) else (due.i0[some], due.i1[some])
-            values, combines = lower_ranges(aggs, cells, i0, i1, store=self.store)
-            self.combines += combines
-            given_by.append((given, some, values))
-        alone = self.shares.whole and len(given_by) == 1
-        return FoundWindows(due, given_by[0][2] if alone else self.shares.in_place(given_by))
+        if self.shares.whole:
+            return FoundWindows(due, self._lowered(table, range(len(self.aggs)), due.i0, due.i1))
+        groups = self.shares.groups(due.number)
+        parts_of = [(given, some, self._lowered(table, given, due.i0[some], due.i1[some])) for given, some in groups]
+        return FoundWindows(due, self.shares.in_place(parts_of))
+
+    def _lowered(self, table: SliceTable, which: Sequence[int], i0: Array, i1: Array) -> tuple[pa.Array, ...]:
+        """Some aggregates over ranges of slices."""
+        bounds, cells = [self.aggs[a].bound for a in which], [table.cells[a] for a in which]
+        values, combines = lower_ranges(bounds, cells, i0, i1, store=self.store)
+        self.combines += combines
+        return values
 
     def _complete(self, due: Due, table: SliceTable) -> Array:
         """Which windows have all that they give, of all their rows: those of queries added with new aggregates may
