@@ -6,7 +6,7 @@ joins, completion, help and Spark read the table, and nothing else lists aggrega
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import TypeVar
@@ -68,7 +68,7 @@ def entry_of(aggregate: Aggregate) -> BuiltIn | None:
     return _BY_SPEC.get(type(aggregate))
 
 
-def form_of(aggregate: Aggregate) -> dict[str, Any] | None:
+def form_of(aggregate: Aggregate) -> dict[str, object] | None:
     """An aggregate of this package as JSON values, for `from_form`; None: it is users' own code."""
     if not isinstance(aggregate, Spec) or type(aggregate) not in _kinds().values():
         return None
@@ -76,12 +76,15 @@ def form_of(aggregate: Aggregate) -> dict[str, Any] | None:
     return {"kind": type(aggregate).__name__, "fields": given}
 
 
-def from_form(form: dict[str, Any]) -> Aggregate:
+def from_form(form: Mapping[str, object]) -> Aggregate:
     """The aggregate of `form_of`. Nothing but the classes of this package is looked for."""
-    return _kinds()[form["kind"]](**{name: _made(v) for name, v in form["fields"].items()})
+    make: Constructor = _kinds()[str(form["kind"])]
+    given = form["fields"]
+    assert isinstance(given, dict)
+    return make(**{name: _made(value) for name, value in given.items()})
 
 
-def _kinds(above: Any = Spec) -> dict[str, type[Any]]:
+def _kinds(above: type[Spec] = Spec) -> dict[str, type[Spec]]:
     """The classes of this package, by name."""
     found = {above.__name__: above} if above.__module__.startswith("panes.aggregates.") else {}
     for below in above.__subclasses__():
@@ -89,13 +92,13 @@ def _kinds(above: Any = Spec) -> dict[str, type[Any]]:
     return found
 
 
-def _value(value: Any) -> Any:
+def _value(value: object) -> object:
     if isinstance(value, Spec):
         return {"aggregate": form_of(value)}
     return {"tuple": [_value(v) for v in value]} if isinstance(value, tuple) else value
 
 
-def _made(value: Any) -> Any:
+def _made(value: object) -> object:
     if not isinstance(value, dict):
         return value
     return tuple(map(_made, value["tuple"])) if "tuple" in value else from_form(value["aggregate"])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -134,12 +134,13 @@ def compile_aggregates(outputs: Mapping[str, str | Aggregate], scope: Scope) -> 
     return AggregateCompiler(scope).compile(outputs)
 
 
-def outputs_from(forms: Mapping[str, Any]) -> dict[str, str | Aggregate]:
+def outputs_from(forms: Mapping[str, object]) -> dict[str, str | Aggregate]:
     """Outputs as users write them, of what `Aggregation.forms` says; those that are so already stay."""
-    return {
-        name: (form["sql"] if "sql" in form else from_form(form)) if isinstance(form, dict) else form
-        for name, form in forms.items()
-    }
+    found: dict[str, str | Aggregate] = {}
+    for name, form in forms.items():
+        made = (form["sql"] if "sql" in form else from_form(form)) if isinstance(form, dict) else form
+        found[name] = cast("str | Aggregate", made)  # whatever else it is, the compiler says so
+    return found
 
 
 def aggregate_types(calls: Sequence[exp.Expr], scope: Scope, *, also: Sequence[Expression] = ()) -> list[pa.DataType]:

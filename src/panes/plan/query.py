@@ -144,7 +144,7 @@ class QueryPlan:
             steady and never_fail(aggregation.inputs.values(), self.stream.schema),
         )
 
-    def _outputs_for(self, label: str, outputs: Mapping[str, Any]) -> QueryOutputs:
+    def _outputs_for(self, label: str, outputs: Mapping[str, object]) -> QueryOutputs:
         """What a window that is added gives, by outputs as users write them, or as a snapshot has them."""
         return self._outputs_of(self._aggregation_for(label, outputs_from(outputs)))
 

@@ -383,10 +383,10 @@ def _windows(spec: OperatorSpec, facts: Mapping[str, Any]) -> dict[str, tuple[Wi
     return found
 
 
-def _outputs(spec: OperatorSpec, facts: Mapping[str, Any]) -> dict[str, QueryOutputs]:
+def _outputs(spec: OperatorSpec, facts: Mapping[str, object]) -> dict[str, QueryOutputs]:
     """What windows of a snapshot give that have outputs of their own; those declared are there already."""
     found = {}
-    for label, own in facts["outputs"].items():
+    for label, own in fact(facts, "outputs", dict).items():
         declared = spec.own.get(label)
         if declared is not None and dict(declared.computed) == own["computed"]:
             found[label] = declared
@@ -434,7 +434,7 @@ def _check_same_query(op: SliceOperator, facts: Mapping[str, object]) -> None:
         raise SnapshotMismatch(f"the snapshot belongs to another query: {said}")
 
 
-def _is_enlarged(spec: OperatorSpec, facts: Mapping[str, Any]) -> bool:
+def _is_enlarged(spec: OperatorSpec, facts: Mapping[str, object]) -> bool:
     """Whether a query declares the windows that were there when a snapshot was taken, those added while running too."""
     theirs, ours = fact(facts, "identity", dict), spec.whole_identity
     given = {label: own["computed"] for label, own in fact(facts, "outputs", dict).items()}

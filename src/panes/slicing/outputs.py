@@ -36,7 +36,7 @@ class QueryOutputs:
     #: nothing can be wrong with a row that is not seen when it is read
     rows_can_wait: bool = True
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """As a snapshot says it: outputs in their order, which is that of their partials."""
         return {"computed": dict(self.computed), "written": [[name, form] for name, form in self.written.items()]}
 

@@ -185,7 +185,7 @@ class RunningQuery:
     def _dimensions(self, windows: Sequence[RunningWindow]) -> dict[str, np.dtype]:
         return dimensions([(each.label, each.window) for each in windows], self.expressions.types)
 
-    def add(self, label: str, window: Window, aggregates: Mapping[str, Any], watermark: int, next_row: int) -> None:
+    def add(self, label: str, window: Window, aggregates: Mapping[str, object], watermark: int, next_row: int) -> None:
         """Give this window too from now on, starting with the first one whose rows are all still there, with all that
         it gives: what `aggregates` say, if there are any."""
         if label in self.windows:
@@ -213,7 +213,7 @@ class RunningQuery:
             if isinstance(lane, RowLane):
                 lane.know(self.expressions.types, next_row)
 
-    def _give(self, label: str, aggregates: Mapping[str, Any]) -> None:
+    def _give(self, label: str, aggregates: Mapping[str, object]) -> None:
         """A window that is about to be added has outputs of its own."""
         if self.spec.outputs_for is None or self.spec.shared is None:
             raise QueryError(

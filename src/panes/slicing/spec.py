@@ -96,7 +96,7 @@ class OperatorSpec:
     #: by label, what windows give that have outputs of their own
     own: Mapping[str, QueryOutputs] = field(default_factory=dict)
     #: outputs as users write them, or as a snapshot has them, for a window with this label; None: none can be added
-    outputs_for: Callable[[str, Mapping[str, Any]], QueryOutputs] | None = None
+    outputs_for: Callable[[str, Mapping[str, object]], QueryOutputs] | None = None
     #: what is done to results after `finalize`, which does it too; for windows that don't all give the same
     steps: Callable[[pa.Table], pa.Table] | None = None
     #: what the label of a window is called in results; None: it is not in them

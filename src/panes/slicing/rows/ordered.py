@@ -192,24 +192,24 @@ class OrderedSlicer:
             for table in (self.slices, self.rest)
         )
 
-    def complete_for(self, query: RunningWindow, last_time: int) -> Any:
+    def complete_for(self, query: RunningWindow, last_time: int) -> Array | int | None:
         """From where on there are partials of all that a query gives, which is about to be added; None: everywhere.
 
         In order that is a position of each key. Otherwise it is a time: rows that wait, or may be replayed, are not
         known by their position, and those that have come up to `last_time` have nothing of a new aggregate.
         """
-        keys, found = self.keys, list[Any]()
+        keys, found = self.keys, list[Array | int | None]()
         for agg in self.shares.default if query.aggs is None else query.aggs:
             place = self.shares.places_of([agg])[0]
             if place is None:
                 found.append(keys.rows_seen.copy() if self._in_order else last_time if last_time > ALWAYS else None)
                 continue
             givers = [q.number for q in self.queries if place in self.shares.of(q.number)]
-            known: list[Any] = [keys.complete_from.get(n) for n in givers]
+            known = [keys.complete_from[n] for n in givers if n in keys.complete_from]
             # whoever gave it first has the longest past; if nobody gives it, it is that of a lane without windows
-            found.append(None if None in known or not known else np.minimum.reduce(known))
-        partly = [each for each in found if each is not None]
-        return np.maximum.reduce(partly) if partly else None
+            found.append(np.minimum.reduce(known) if known and len(known) == len(givers) else None)
+        partly = np.array([each for each in found if each is not None])
+        return np.maximum.reduce(partly) if len(partly) else None
 
     def no_slices(self) -> SliceTable:
         empty = np.empty(0, np.int64)
@@ -535,7 +535,7 @@ class OrderedSlicer:
         found = [int(windows.next_end(n)) - n for windows in counting for n in seen]
         return min([self.borders.rows_until_due(self.keys), *found])
 
-    def start_giving(self, query: RunningWindow, last_time: int, complete: Any = None) -> None:
+    def start_giving(self, query: RunningWindow, last_time: int, complete: Array | int | None = None) -> None:
         """A window added while running is given from the first one on whose rows are all held, in whole slices.
 
         Slices that are there are closed, so that the new window's edges cut from the next row on. Sessions

@@ -123,7 +123,7 @@ def _load_given(lane: RowLane, given: pa.Table, slot_map: Any) -> None:
         lane.given.by_slot.setdefault(int(slot_map[row["slot"]]), {})[identity] = record
 
 
-def _scalar_starts(starts: Mapping[int, Any]) -> list[dict[str, Any]]:
+def _scalar_starts(starts: Mapping[int, Array | int]) -> list[dict[str, int]]:
     return [{"number": n, "start": int(s)} for n, s in starts.items() if not isinstance(s, np.ndarray)]
 
 
