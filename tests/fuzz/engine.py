@@ -78,8 +78,9 @@ class Engine:
         epoch = len(self.epochs)
         since = epoch - 1 if epoch and self.program.seed % 2 == 0 else None
         self.epochs.append(self.op.snapshot(epoch=epoch, since=since))
-        query = self.query if since is not None or self.enlarged is None else self.enlarged
-        self.op = query.operator(restore=self.epochs if since is not None else self.epochs[-1], trusted=True)
+        if since is None and self.enlarged is not None:
+            self.query = self.enlarged
+        self.op = self.query.operator(restore=self.epochs if since is not None else self.epochs[-1], trusted=True)
 
     def add(self, label: str, spec: Spec) -> None:
         own = {name: eval(compiled(text), NAMES) for name, text in own_code(self.program, label).items()}
