@@ -174,12 +174,24 @@ def test_the_old_names_warn_and_do_the_same() -> None:
 def test_a_query_inherits_from_where_on_there_are_partials_of_what_it_shares() -> None:
     op = stream().window(two=pn.tumbling(pn.rows(2))).agg(n="count(*)").operator()
     op.push([*rows(1, 2, 3), *rows(3, 4, k="y")])
-    op.add("first", pn.tumbling(pn.rows(8)), total="sum(v)")
+    op.add("first", pn.sliding(pn.rows(8), every=4), total="sum(v)")
     op.push([*rows(5, 6, 7, 8), *rows(8, 9, k="y")])
     op.add("second", pn.tumbling(pn.rows(4)), total="sum(v)", n="count(*)")
     out = op.push([*rows(10), *rows(10, k="y")])
     assert got(out["second"], "k", "window_from", "total") == [("x", 4, 6 + 7 + 8 + 10)]
     assert got(out["first"], "k") == []  # three of its eight rows came before it
+
+
+def test_rows_kept_for_a_last_window_go_with_the_query_that_would_give_it() -> None:
+    windows = {
+        "a": pn.once_per_instant(pn.sliding(pn.rows(3), every=pn.rows(1), align="end")),
+        "last": pn.sliding(pn.rows(3), every=pn.rows(2), align="end", partial=True),
+    }
+    query = stream(watermark=1).window(**windows).agg(n="count(*)")
+    op = query.operator()
+    op.push(rows(17, 18))
+    op.remove("last")
+    assert query.operator(restore=op.snapshot()).finish().table == op.finish().table
 
 
 def test_rows_held_back_one_by_one_are_counted_before_a_query_comes() -> None:

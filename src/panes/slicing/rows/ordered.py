@@ -165,6 +165,8 @@ class OrderedSlicer:
                 states.setdefault(number, {}).update(state)
         self.keys.set_windows(states, self.driven.free_forms, self.driven.starts(), {q.number for q in queries})
         self.finder = DueFinder(self.sets, tuple(self.dimensions))
+        if len(self.rest) and not self.borders.keep_rows and self.driven.needed_at_end(self.keys) is None:
+            self.rest = self.no_slices()  # those that the end of the stream would look at are gone
 
     @property
     def counting(self) -> WindowSet | None:
