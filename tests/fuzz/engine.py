@@ -46,13 +46,13 @@ class Engine:
     of even seeds from the first snapshot and the changes since, with some others under the enlarged query."""
 
     def __init__(self, program: Program, *, by_label: bool = True) -> None:
-        """`by_label`: look at results label by label, too."""
+        """`by_label`: look at results label by label, and restore under the enlarged query, too."""
         self.program = program
         self.by_label = by_label
         self.query = build_query(program)
         self.op = self.query.operator()
         #: with the windows that were added, of some programs, as long as none is gone
-        self.enlarged = self.query if program.seed % 4 == 1 else None
+        self.enlarged = self.query if by_label and program.seed % 4 == 1 else None
         self.epochs: list[bytes] = []
         ts = pa.int64() if program.time_unit is None else pa.timestamp(program.time_unit)
         types = {"ts": ts, **{c: ARROW[t] for c, t in program.types.items()}}
