@@ -166,20 +166,33 @@ def query_code(program: Program, data: str = "None", **more: str) -> str:
     windows = {label: window_code(spec, program.time_unit) for label, spec in program.windows.items()}
     if program.emit_empty:
         windows["emit_empty"] = "True"
+    added = [call(".add", repr(n), windows.pop(n), **own_code(program, n)) for n in program.windows if n in program.own]
     aggregates = {f"a{i}": aggregate_code(spec) for i, spec in enumerate(program.aggregates)}
     early = "" if program.early is None else call(".early", size_for(program.time_unit)(program.early))
-    return f"{stream_code(program, data, **more)}{call('.window', **windows)}{call('.agg', **aggregates)}{early}"
+    query = f"{call('.window', **windows)}{call('.agg', **aggregates)}{''.join(added)}"
+    return f"{stream_code(program, data, **more)}{query}{early}"
 
 
-def step_code(step: tuple[Any, ...], time_unit: str | None) -> str:
+def own_name(spec: Spec) -> str:
+    """The output of an aggregate of a window that has some of its own: one name, so one type, wherever it is."""
+    return "own_" + "".join(c if c.isalnum() else "_" for c in repr(spec))
+
+
+def own_code(program: Program, label: str) -> dict[str, str]:
+    """The aggregates that a window has of its own."""
+    return {own_name(spec): aggregate_code(spec) for spec in program.own.get(label, ())}
+
+
+def step_code(step: tuple[Any, ...], program: Program) -> str:
     """One call on the operator `op`, as text."""
     name, *arguments = step
     if name == "snapshot":
         return "op = query.operator(restore=op.snapshot(), trusted=True)"
     if name == "add":
-        return f"op.add_window({arguments[0]!r}, {window_code(arguments[1], time_unit)})"
+        window = window_code(arguments[1], program.time_unit)
+        return f"op{call('.add', repr(arguments[0]), window, **own_code(program, arguments[0]))}"
     if name == "remove":
-        return f"op.remove_window({arguments[0]!r})"
+        return f"op.remove({arguments[0]!r})"
     if name == "finish":
         return "op.finish()"
     if name == "advance":
@@ -196,7 +209,7 @@ def program_code(program: Program) -> str:
         lines.append("from tests.fuzz.user_windows import Alternating, KeepLast, LastOf, Markers, Pauses")
     lines += ["", f"query = {query_code(program)}", "op = query.operator()"]
     for step in program.steps:
-        text = step_code(step, program.time_unit)
+        text = step_code(step, program)
         lines.append(text if step[0] in ("snapshot", "add", "remove") else f"print({text}.rows())")
     if "decimal" in "".join(program.types.values()):
         lines.insert(0, "from decimal import Decimal")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -44,8 +44,13 @@ def same_values(want: Sequence[Any], got: Sequence[Any], aggregates: Sequence[tu
     return all(same_value(w, g, a[0] in APPROXIMATE) for w, g, a in zip(want, got, aggregates, strict=True))
 
 
-def difference(want: list[Result], got: list[Result], aggregates: Sequence[tuple[Any, ...]]) -> str | None:
-    """None, or what is missing, too much or different."""
+def difference(
+    want: list[Result],
+    got: list[Result],
+    aggregates: Sequence[tuple[Any, ...]],
+    own: Mapping[str, Sequence[tuple[Any, ...]]],
+) -> str | None:
+    """None, or what is missing, too much or different. `own`: aggregates of windows that have some of their own."""
     wanted = {(*r[:8], r.final): r.values for r in want}
     found = {(*r[:8], r.final): r.values for r in got}
     if len(found) != len(got):
@@ -58,7 +63,7 @@ def difference(want: list[Result], got: list[Result], aggregates: Sequence[tuple
     lines += [
         f"values: {show(k)} should be {wanted[k]}, is {found[k]}"
         for k in wanted
-        if k in found and not same_values(wanted[k], found[k], aggregates)
+        if k in found and not same_values(wanted[k], found[k], own.get(k[1], aggregates))
     ]
     return "\n".join(lines) or None
 
@@ -101,8 +106,8 @@ def wrong_early(early: list[Result], want_early: list[Result], known: Known, ora
         right += [w.values for w in want_early if w[:6] == r[:6]]
         held = oracle.due(r.key, r.window).get((r.start, r.end, r.lo, r.hi))
         if held is not None:
-            right.append(oracle.values(held))
-        if not r.void and not any(same_values(v, r.values, oracle.aggregates) for v in right):
+            right.append(oracle.values(r.window, held))
+        if not r.void and not any(same_values(v, r.values, oracle.aggregates_of(r.window)) for v in right):
             return f"warm start: {show(r[:8])} should be {right or 'not given'}, is {r.values}"
     return None
 

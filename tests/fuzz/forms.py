@@ -187,7 +187,7 @@ def run(program: Program, window: Any) -> list[Any]:
         elif name == "advance":
             found.append(_given(op.advance(argument)))
         elif name == "add":
-            op.add_window(argument, window)
+            op.add(argument, window)
         elif name == "snapshot":
             parts = [op.snapshot()] if not argument else [op.snapshot(key_groups=range(a, a + 64)) for a in (0, 64)]
             op = query.operator(restore=parts)

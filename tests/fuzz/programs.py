@@ -42,6 +42,8 @@ class Program:
     early: int | None = None
     #: ticks between rows that follow each other
     scale: int = 1
+    #: aggregates of windows that have some of their own, by label: of those declared, and of those that are added
+    own: dict[str, tuple[Spec, ...]] = field(default_factory=dict)
 
     @property
     def rows(self) -> list[Data]:
@@ -100,9 +102,25 @@ def generate(seed: int) -> Program:
     added = [*ADDED, *ADDED_IN_ORDER] if settled else ADDED
     steps = random_steps(rng, rows, base, scale, watermark, windows, small, changes, added)
     early = random_early(Random(-1 - seed), windows, scale) if not changes else None
+    own = random_own(Random(-2 - seed), windows, steps, types)
     return Program(
-        seed, time_unit, keys, watermark, lateness, windows, aggregates, types, steps, emit_empty, early, scale
+        seed, time_unit, keys, watermark, lateness, windows, aggregates, types, steps, emit_empty, early, scale, own
     )
+
+
+def random_own(
+    rng: Random, windows: dict[str, Spec], steps: Sequence[Step], types: dict[str, str]
+) -> dict[str, tuple[Spec, ...]]:
+    """Aggregates of their own for some windows, of columns that there are; the first one gives those of the query."""
+    added = [step[1] for step in steps if step[0] == "add"]
+    if rng.random() > (0.7 if added else 0.15):
+        return {}
+    found = {}
+    for label in [*list(windows)[1:], *added]:
+        chosen = [a for a in random_aggregates(rng, small=False) if set(columns_of(a)) <= types.keys()]
+        if rng.random() < 0.7:
+            found[label] = tuple(dict.fromkeys(chosen)) or (("count_rows",),)
+    return found
 
 
 def random_early(rng: Random, windows: dict[str, Spec], scale: int) -> int | None:

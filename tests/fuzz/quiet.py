@@ -76,6 +76,6 @@ def check_quiet(program: Program, quiet: Quiet, oracle: Oracle) -> str | None:
     query = eval(text, {**NAMES, "rows": rows, "clock": clock})
     engine = Engine(program)
     got = engine.results(query.to_arrow())
-    wrong = difference(wanted(program, quiet, oracle), got, program.aggregates)
+    wrong = difference(wanted(program, quiet, oracle), got, program.aggregates, program.own)
     wrong = wrong or ledger_difference(oracle, *engine.account(query))
     return None if wrong is None else f"going quiet ({quiet}): {wrong}"

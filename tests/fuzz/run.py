@@ -22,6 +22,7 @@ def oracle_of(program: Program, *, strict: bool = False) -> Oracle:
         lateness=program.lateness,
         emit_empty=program.emit_empty,
         early=program.early,
+        own=program.own,
         strict=strict,
     )
 
@@ -51,8 +52,8 @@ def check(program: Program) -> str | None:
         if name == "add":
             early[step[1]] = began_before(oracle, step[2])
         if name in ("add", "remove"):
-            getattr(oracle, f"{name}_window")(*step[1:])
-            getattr(engine, f"{name}_window")(*step[1:])
+            getattr(oracle, name)(*step[1:])
+            getattr(engine, name)(*step[1:])
         elif name == "snapshot":
             engine.snapshot()
         else:
@@ -61,7 +62,9 @@ def check(program: Program) -> str | None:
             got, got_early = split_added(given, early)
             wrong = out_of_order(given)
             wrong = (
-                wrong or difference(want, got, program.aggregates) or wrong_early(got_early, want_early, known, oracle)
+                wrong
+                or difference(want, got, program.aggregates, program.own)
+                or wrong_early(got_early, want_early, known, oracle)
             )
             if wrong:
                 return f"step {number} ({name}): {wrong}"

@@ -79,10 +79,17 @@ def all_cuts(program: Program) -> Iterator[Program]:
         size //= 2
     if len(program.windows) > 1:
         for label in program.windows:
-            yield replace(program, windows={k: v for k, v in program.windows.items() if k != label})
+            windows = {k: v for k, v in program.windows.items() if k != label}
+            if not windows.keys() <= program.own.keys():  # some window gives what the query gives
+                yield replace(program, windows=windows)
     if len(program.aggregates) > 1:
         for i in range(len(program.aggregates)):
             yield replace(program, aggregates=program.aggregates[:i] + program.aggregates[i + 1 :])
+    for label, own in program.own.items():
+        others = {k: v for k, v in program.own.items() if k != label}
+        yield replace(program, own=others)
+        if len(own) > 1:
+            yield from (replace(program, own={**others, label: own[:i] + own[i + 1 :]}) for i in range(len(own)))
     if program.keys:
         yield replace(program, keys=())
     if program.lateness:
@@ -110,7 +117,8 @@ def with_fewer_rows(program: Program, steps: Sequence[Step]) -> Iterator[Program
 
 def without_unused_columns(program: Program) -> Iterator[Program]:
     added = [s[2] for s in program.steps if s[0] == "add"]
-    used = {c for spec in (*program.windows.values(), *program.aggregates, *added) for c in columns_of(spec)}
+    own = [spec for specs in program.own.values() for spec in specs]
+    used = {c for spec in (*program.windows.values(), *program.aggregates, *added, *own) for c in columns_of(spec)}
     unused = [c for c in program.types if c not in used and c not in program.keys]
     if unused:
         types = {c: t for c, t in program.types.items() if c not in unused}

@@ -67,7 +67,7 @@ def together(steps: Sequence[Step], calls: list[list[Result]]) -> list[list[Resu
 
 def assert_same(program: Program, ours: list[list[Result]], theirs: list[list[Result]]) -> None:
     for number, (a, b) in enumerate(zip(ours, theirs, strict=True)):
-        wrong = difference(a, b, program.aggregates)
+        wrong = difference(a, b, program.aggregates, program.own)
         assert wrong is None, f"seed {program.seed}, call {number}: {wrong}"
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tests.oracle.aggregates import aggregate
@@ -101,10 +101,13 @@ class Oracle:
         lateness: int | None = None,
         emit_empty: bool = False,
         early: int | None = None,
+        own: Mapping[str, Sequence[Spec]] | None = None,
         strict: bool = False,
     ) -> None:
+        """`own`: aggregates of windows that have some of their own, by label; also of those that will be added."""
         self.windows = dict(windows)
         self.aggregates = list(aggregates)
+        self.own = dict(own or {})
         self.key_columns = tuple(keys)
         self.time_column = time
         self.bound = watermark
@@ -160,14 +163,14 @@ class Oracle:
     def finish(self) -> list[Result]:
         return self.advance(INFINITY)
 
-    def add_window(self, label: str, spec: Spec) -> None:
+    def add(self, label: str, spec: Spec) -> None:
         self.windows[label] = spec
         if spec[0] in ROW_BY_ROW and self.counted_from is None:
             self.counted_from = self.rows_in
         if spec[0] in AFRESH:
             self.afresh[label] = self.rows_in
 
-    def remove_window(self, label: str) -> None:
+    def remove(self, label: str) -> None:
         del self.windows[label]
 
     def positions(self, key: Key, until: int) -> int:
@@ -222,8 +225,11 @@ class Oracle:
     def rows_used(self) -> int:
         return sum(len(rows) for rows in self.rows.values())
 
-    def values(self, rows: Rows) -> tuple[Any, ...]:
-        return tuple([aggregate(a, rows) for a in self.aggregates])
+    def aggregates_of(self, label: str) -> Sequence[Spec]:
+        return self.own.get(label, self.aggregates)
+
+    def values(self, label: str, rows: Rows) -> tuple[Any, ...]:
+        return tuple([aggregate(a, rows) for a in self.aggregates_of(label)])
 
     @property
     def measures(self) -> set[str]:
@@ -345,7 +351,7 @@ class Oracle:
             if before is None or before.rows != seqs or not before.final:
                 revision = 0 if before is None else before.revision + 1
                 given[bounds] = Given(revision, seqs)
-                out.append(Result(key, label, *bounds, revision, False, self.values(rows)))
+                out.append(Result(key, label, *bounds, revision, False, self.values(label, rows)))
                 self._withdraw_parts(key, label, bounds, out)
         if len(given) > len(due):
             for bounds, before in given.items():
@@ -355,7 +361,7 @@ class Oracle:
     def _withdraw(self, key: Key, label: str, bounds: Bounds, out: list[Result]) -> None:
         before = self.given[label, key][bounds]
         self.given[label, key][bounds] = Given(before.revision + 1, None, before.final)
-        nothing = (None,) * len(self.aggregates)
+        nothing = (None,) * len(self.aggregates_of(label))
         out.append(Result(key, label, *bounds, before.revision + 1, True, nothing, before.final))
 
     # What is given early
@@ -377,7 +383,7 @@ class Oracle:
             if before is None or before.rows != seqs:
                 revision = 0 if before is None else before.revision + 1
                 given[bounds] = Given(revision, seqs, final=False)
-                out.append(Result(key, label, *bounds, revision, False, self.values(rows), False))
+                out.append(Result(key, label, *bounds, revision, False, self.values(label, rows), False))
                 self._withdraw_parts(key, label, bounds, out)
 
     def _open(self, key: Key, label: str) -> Found:

@@ -118,9 +118,9 @@ def test_empty_windows_from_the_first_with_a_row_to_the_last_of_any_key() -> Non
 def test_windows_added_while_running() -> None:
     oracle = Oracle({"w": ("tumbling", 100)}, [("count_rows",)])
     oracle.push([{"ts": 1, "b": True}])
-    oracle.add_window("r", ("rows", 2, 2))  # nothing has counted rows before
+    oracle.add("r", ("rows", 2, 2))  # nothing has counted rows before
     oracle.push([{"ts": 2, "b": True}])
-    oracle.add_window("p", ("punctuated", "b"))  # sees the next row, which is the second that is counted
+    oracle.add("p", ("punctuated", "b"))  # sees the next row, which is the second that is counted
     assert [r[1:6] for r in oracle.push([{"ts": 3, "b": True}])] == [("r", None, None, 0, 2)]
     assert [r[1:6] for r in oracle.push([{"ts": 4, "b": True}])] == [("p", 3, 4, 1, 2)]
 
@@ -133,12 +133,13 @@ def run(program: Program, *, strict: bool) -> tuple[list[list[Result]], Oracle]:
         watermark=program.watermark,
         lateness=program.lateness,
         emit_empty=program.emit_empty,
+        own=program.own,
         strict=strict,
     )
     calls = []
     for name, *arguments in program.steps:
         if name in ("add", "remove"):
-            getattr(oracle, f"{name}_window")(*arguments)
+            getattr(oracle, name)(*arguments)
         elif name != "snapshot":
             calls.append(getattr(oracle, name)(*arguments))
     return calls, oracle

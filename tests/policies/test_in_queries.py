@@ -112,7 +112,7 @@ def test_a_policy_added_while_running_starts_with_the_next_row() -> None:
     stream = pn.stream(None, schema={"t": "bigint", "v": "bigint"}, time="t")
     op = stream.window(bar=pn.tumbling(pn.rows(2))).agg(vs=pn.collect_list("v")).operator()
     op.push([{"t": i, "v": i} for i in range(5)])
-    op.add_window("p", pn.policy(evict=p.count(3), trigger=p.count(2)))
+    op.add("p", pn.policy(evict=p.count(3), trigger=p.count(2)))
     found = [*op.push([{"t": i, "v": i} for i in range(5, 10)]).rows(), *op.finish().rows()]
     assert [r["vs"] for r in found if r["window"] == "p"] == [[5, 6], [6, 7, 8], [7, 8, 9]]
 

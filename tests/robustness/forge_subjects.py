@@ -412,16 +412,16 @@ FEW = {name: MANY[name] for name in ("a", "b", "c", "f", "h", "i")}
 
 
 def _add(op: Any) -> None:
-    op.add_window("added", pn.sliding(16, every=4))
+    op.add("added", pn.sliding(16, every=4))
 
 
 def _change(op: Any) -> None:
-    op.add_window("added", pn.session(3))
-    op.remove_window("t")
+    op.add("added", pn.session(3))
+    op.remove("t")
 
 
 def _add_own(op: Any) -> None:
-    op.add_window("own", Alternating(3, 5))
+    op.add("own", Alternating(3, 5))
 
 
 def _queries() -> list[Subject]:

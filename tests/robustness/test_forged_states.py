@@ -81,7 +81,7 @@ def test_a_window_that_a_snapshot_pickles_is_never_unpickled_for_one_that_is_dec
 def test_own_windows_that_are_declared_need_no_trust_and_added_ones_do() -> None:
     asked = query(Alternating(3, 5))
     operator = asked.operator(restore=snapshot(asked))
-    operator.add_window("more", Alternating(2, 7))
+    operator.add("more", Alternating(2, 7))
     with pytest.raises(SnapshotUntrusted, match="window 'more', added while running, is pickled"):
         asked.operator(restore=operator.snapshot())
     assert set(asked.operator(restore=operator.snapshot(), trusted=True).windows) == {"w", "more"}

@@ -85,7 +85,7 @@ def test_open_windows_of_in_order_streams_take_disorder_too() -> None:
     assert operator.metrics["rows_late"] == 1
 
 
-@pytest.mark.parametrize("call", ["push", "advance", "finish", "add_window", "remove_window"])
+@pytest.mark.parametrize("call", ["push", "advance", "finish", "add", "remove"])
 def test_calls_after_finish_are_refused(call: str) -> None:
     operator = manual()
     operator.push(rows(1))
@@ -93,8 +93,8 @@ def test_calls_after_finish_are_refused(call: str) -> None:
     arguments = {
         "push": (rows(2),),
         "advance": (5,),
-        "add_window": ("x", pn.tumbling(5)),
-        "remove_window": ("w",),
+        "add": ("x", pn.tumbling(5)),
+        "remove": ("w",),
     }
     with pytest.raises(pn.errors.OperatorClosed):
         getattr(operator, call)(*arguments.get(call, ()))

@@ -83,7 +83,7 @@ def test_a_snapshot_goes_on_under_other_steps() -> None:
 def test_windows_added_while_running_go_through_the_steps() -> None:
     op = query().where("n > 0").select("window", "n").operator()
     op.push(ROWS[:30])
-    op.add_window("rows", pn.tumbling(pn.rows(5)))
+    op.add("rows", pn.tumbling(pn.rows(5)))
     given = op.push(ROWS[30:]).table
     assert given.column_names == ["window", "n"]
     assert "rows" in given["window"].to_pylist()

@@ -233,7 +233,7 @@ def test_a_window_that_can_not_be_added_changes_nothing() -> None:
     op = query.operator()
     op.push(GOOD)
     with pytest.raises(QueryError):
-        op.add_window("b", pn.tumbling(5, on="v"))
+        op.add("b", pn.tumbling(5, on="v"))
     assert list(op.windows) == ["a"]
     assert list(op.push(NEXT)) == list(query.operator().push([*GOOD, *NEXT]))
 

@@ -17,6 +17,7 @@ from panes.slicing.partials import row_fold
 from panes.slicing.partials.dense_store import DenseStore
 from panes.slicing.partials.partial_lane import PartialLane
 from panes.slicing.partials.slice_partials import SlicePartials
+from panes.slicing.shares import Shares
 from panes.windows.anchored import Cumulating, LandmarkWindows
 from panes.windows.base import TIME, Bound
 from panes.windows.periodic import Periodic
@@ -271,7 +272,7 @@ def test_describe_says_where_slices_are_cut() -> None:
 
 
 def test_a_side_without_windows_keeps_nothing() -> None:
-    side = SlicePartials([], [], keyed=False, store="auto", emit_empty=False)
+    side = SlicePartials([], Shares([], []), keyed=False, store="auto", emit_empty=False)
     assert not side
     lane = lane_of(SessionScan(TIME, gap=3))
     lane.add(rows_of(np.arange(1000)))

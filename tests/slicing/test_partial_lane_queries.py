@@ -30,16 +30,16 @@ class ChangingRunner(LaneRunner):
             self.seen.append(Row(len(self.seen), time, {"k": k, "v": v, "g": g}, limit))
         return super().rows(rows)
 
-    def add_window(self, label: str, spec: Spec) -> None:
+    def add(self, label: str, spec: Spec) -> None:
         number = len(self.numbers)
         self.numbers[label] = number
         query = RunningWindow(label, number, bound_window(spec))
         self.specs[label] = spec
-        self.lane.add_window(query, self.watermark)
+        self.lane.add_query(query, self.watermark)
         self.queries = list(self.lane.queries)
 
-    def remove_window(self, label: str) -> None:
-        self.lane.remove_window(self.numbers[label])
+    def remove(self, label: str) -> None:
+        self.lane.remove_query(self.numbers[label])
         self.queries = list(self.lane.queries)
 
     def newest(self) -> int:
@@ -66,7 +66,7 @@ def test_an_added_window_is_warm_where_slices_fit() -> None:
     runner = runner_of({"slow": ("sliding", 60, 1)})
     runner.rows(at(*range(100)))
     runner.advance(90)
-    runner.add_window("fast", ("sliding", 10, 5))
+    runner.add("fast", ("sliding", 10, 5))
     found = [r for r in runner.advance(96) if r[1] == "fast"]
     assert found == [(None, "fast", 85, 95, 0, False, (10,))]
 
@@ -75,7 +75,7 @@ def test_an_added_window_waits_for_slices_of_its_own() -> None:
     runner = runner_of({"slow": ("tumbling", 20)})
     runner.rows(at(*range(33)))
     runner.advance(30)
-    runner.add_window("fast", ("tumbling", 5))
+    runner.add("fast", ("tumbling", 5))
     runner.rows(at(*range(33, 50)))
     found = [r for r in runner.advance(50) if r[1] == "fast"]
     assert found == [  # [30, 35) holds rows that lie in the slice [20, 40)
@@ -88,9 +88,9 @@ def test_an_added_window_waits_for_slices_of_its_own() -> None:
 def test_the_others_do_not_notice() -> None:
     runner = runner_of({"slow": ("tumbling", 20)})
     runner.rows(at(*range(33)))
-    runner.add_window("fast", ("tumbling", 7))
+    runner.add("fast", ("tumbling", 7))
     runner.rows(at(*range(25, 60)))
-    runner.remove_window("fast")
+    runner.remove("fast")
     runner.rows(at(*range(40, 75)))
     found = runner.advance(80)
     assert [(r[2], r[6][0]) for r in found] == [(0, 20), (20, 13 + 15), (40, 40), (60, 15)]
@@ -99,23 +99,23 @@ def test_the_others_do_not_notice() -> None:
 def test_added_sessions_start_when_nothing_can_be_missing() -> None:
     runner = runner_of({"t": ("tumbling", 10)})
     runner.rows(at(1, 2, 3))
-    runner.add_window("s", ("session", 5))
+    runner.add("s", ("session", 5))
     runner.rows(at(7, 9, 30, 31))
     found = [r for r in runner.finish() if r[1] == "s"]
     assert found == [(None, "s", 30, 36, 0, False, (2,))]
     with pytest.raises(QueryError, match="gap by expression"):
-        runner.add_window("x", ("session_by", "g"))
+        runner.add("x", ("session_by", "g"))
 
 
 def test_removed_windows_leave_no_slices_behind() -> None:
     runner = runner_of({"day": ("tumbling", 1000), "fine": ("tumbling", 2)})
     runner.rows(at(*range(100)))
-    runner.remove_window("fine")
+    runner.remove("fine")
     runner.rows(at(*range(100, 200)))
     assert len(runner.lane.slices.slices) == 51
-    runner.remove_window("day")
+    runner.remove("day")
     assert runner.lane.metrics()["slices"] == 0
-    runner.add_window("new", ("tumbling", 10))
+    runner.add("new", ("tumbling", 10))
     runner.rows(at(*range(200, 220)))
     assert [(r[2], r[6][0]) for r in runner.finish()] == [(200, 10), (210, 10)]
 
@@ -124,7 +124,7 @@ def test_late_rows_do_not_correct_what_an_added_window_never_gave() -> None:
     runner = runner_of({"a": ("tumbling", 5)}, lateness=50)
     runner.rows(at(*range(40)))
     runner.advance(30)
-    runner.add_window("b", ("tumbling", 10))
+    runner.add("b", ("tumbling", 10))
     assert [r[1] for r in runner.rows(at(22))] == ["a"]
     runner.advance(45)
     assert sorted((r[1], r[4]) for r in runner.rows(at(33))) == [("a", 1), ("b", 1)]
@@ -163,14 +163,14 @@ def test_windows_added_and_removed_at_random_are_right(block: int) -> None:
             if rng.random() < 0.25 and len(sure) > 1:
                 label = rng.choice(sorted(sure))
                 del sure[label]
-                runner.remove_window(label)
+                runner.remove(label)
                 given = {w: n for w, n in given.items() if w[1] != label}
             elif rng.random() < 0.4:
                 spec = random_window(rng)
                 if spec[0] != "session_by":
                     label = f"a{step}"
                     sure[label] = max(runner.watermark, runner.newest() + 1) + (spec[1] if spec[0] == "session" else 0)
-                    runner.add_window(label, spec)
+                    runner.add(label, spec)
             elif rng.random() < 0.3:
                 runner.move(rng.randint(1, 2))
 
@@ -191,7 +191,7 @@ def test_joining_slices_keeps_where_the_last_step_of_a_landmark_begins() -> None
     stream = pn.stream(None, schema={"ts": "bigint", "k": "string"}, time="ts", key="k", watermark=0)
     operator = stream.window(other=pn.tumbling(3), total=pn.landmark(-1, every=3)).agg(n="count(*)").operator()
     operator.push([{"ts": 4, "k": "B"}, {"ts": 5, "k": "C"}, {"ts": 7, "k": "B"}])
-    operator.add_window("later", pn.fixed_band(20, size=7))
+    operator.add("later", pn.fixed_band(20, size=7))
     given = [(r["k"], r["window_end"], r["n"]) for r in operator.push([{"ts": 11, "k": "B"}]) if r["window"] == "total"]
     assert sorted(given) == [("B", 8, 2), ("C", 8, 1)]
 
@@ -201,9 +201,9 @@ def test_rows_of_a_slice_from_before_a_change_are_known_to_be_forgotten() -> Non
     stream = pn.stream(None, schema={"ts": "bigint", "v": "double"}, time="ts", watermark=3000)
     op = stream.window(six=pn.tumbling(6000)).agg(total="sum(v)").operator()
     op.push([{"ts": 11_007, "v": 6.25}])  # in the slice [6000, 12000), which ends at 11008 from the change on
-    op.add_window("two", pn.sliding(2000, every=6000))  # an edge at 8000, inside of that slice
+    op.add("two", pn.sliding(2000, every=6000))  # an edge at 8000, inside of that slice
     op.push([{"ts": 17_007, "v": 2.25}])  # now the slice is forgotten
-    op.add_window("late", pn.tumbling(7000, offset=3095))  # [10095, 17095) lacks a row
+    op.add("late", pn.tumbling(7000, offset=3095))  # [10095, 17095) lacks a row
     op.push([{"ts": 18_000, "v": 1.0}])
     given = [(r["window_start"], r["total"]) for r in op.finish().rows() if r["window"] == "late"]
     assert given == [(17_095, 1.0)]

@@ -16,7 +16,7 @@ def operator() -> Any:
     rows = pn.stream(None, schema=STREAM, time="ts", watermark=None, lateness=10)
     op = rows.window(hot=pn.threshold("hot")).agg(n="sum(v)").operator()
     op.push([{"ts": t, "v": 1, "hot": True} for t in (14, 34, 38, 46)])
-    op.add_window("nine", pn.tumbling(9))
+    op.add("nine", pn.tumbling(9))
     return op
 
 

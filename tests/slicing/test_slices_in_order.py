@@ -70,7 +70,7 @@ def test_windows_can_be_added_after_slices_were_joined() -> None:
     for op, batches in ((by_row, [[row] for row in rows]), (at_once, [rows])):
         for batch in batches:
             op.push(batch)
-        op.add_window("b", pn.tumbling(3))
+        op.add("b", pn.tumbling(3))
         more = [*op.push([{"ts": t, "k": "a", "v": 1} for t in range(30, 50)]), *op.finish()]
         given.append(more)
     assert given[0] == given[1]

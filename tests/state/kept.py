@@ -88,7 +88,7 @@ def main() -> None:
         op = query().operator()
         pushed(name, op, BEFORE)
         if name == "sliding_without_key":
-            op.add_window("added", pn.sliding(12, every=4))
+            op.add("added", pn.sliding(12, every=4))
         for part, blob in blobs(name, op).items():
             (folder / f"{name}.{part}.snapshot").write_bytes(blob)
         (folder / f"{name}.json").write_text(json.dumps(rest(name, op), separators=(",", ":"), default=str))

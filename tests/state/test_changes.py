@@ -150,7 +150,7 @@ def test_a_window_that_comes_makes_the_changes_the_whole() -> None:
     query = kept.QUERIES["tumbling"]()
     op = query.operator()
     blobs = chain("tumbling", op)
-    op.add_window("x", pn.tumbling(7))
+    op.add("x", pn.tumbling(7))
     kept.pushed("tumbling", op, range(120, 140))
     blobs.append(op.snapshot(epoch=3, since=2))
     kept.pushed("tumbling", op, range(140, 160))

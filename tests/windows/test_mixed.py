@@ -154,10 +154,10 @@ def test_a_running_operator_needs_columns_that_it_knows() -> None:
     op = query(pn.sliding(pn.rows(2), every=2, on="m")).operator()
     op.push(ROWS[:2])
     with pytest.raises(pn.errors.QueryError, match="on the column 'm2', which no window"):
-        op.add_window("more", pn.sliding(2, on="m2", every=pn.rows(2)))
+        op.add("more", pn.sliding(2, on="m2", every=pn.rows(2)))
     with pytest.raises(pn.errors.QueryError, match="since the first row, which no window"):
-        op.add_window("more", pn.tumbling(5, offset="first row"))
-    op.add_window("more", pn.sliding(2, every=pn.rows(1)))
+        op.add("more", pn.tumbling(5, offset="first row"))
+    op.add("more", pn.sliding(2, every=pn.rows(1)))
     results = [r for r in op.push(ROWS[2:]).rows() if r["window"] == "more"]
     # the first row after it was added lies 2 after the one before, and so on
     assert [r["ids"] for r in results] == [[2], [2, 3], [2, 3, 4], [5], [5, 6]]

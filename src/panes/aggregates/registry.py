@@ -6,8 +6,8 @@ joins, completion, help and Spark read the table, and nothing else lists aggrega
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import TypeVar
 
@@ -66,6 +66,42 @@ def entries() -> Iterator[BuiltIn]:
 def entry_of(aggregate: Aggregate) -> BuiltIn | None:
     """The entry of an aggregate; None for users' own and for internal ones."""
     return _BY_SPEC.get(type(aggregate))
+
+
+def form_of(aggregate: Aggregate) -> dict[str, object] | None:
+    """An aggregate of this package as JSON values, for `from_form`; None: it is users' own code."""
+    if not isinstance(aggregate, Spec) or type(aggregate) not in _kinds().values():
+        return None
+    given = {f.name: _value(getattr(aggregate, f.name)) for f in fields(aggregate)}
+    return {"kind": type(aggregate).__name__, "fields": given}
+
+
+def from_form(form: Mapping[str, object]) -> Aggregate:
+    """The aggregate of `form_of`. Nothing but the classes of this package is looked for."""
+    make: Constructor = _kinds()[str(form["kind"])]
+    given = form["fields"]
+    assert isinstance(given, dict)
+    return make(**{name: _made(value) for name, value in given.items()})
+
+
+def _kinds(above: type[Spec] = Spec) -> dict[str, type[Spec]]:
+    """The classes of this package, by name."""
+    found = {above.__name__: above} if above.__module__.startswith("panes.aggregates.") else {}
+    for below in above.__subclasses__():
+        found |= _kinds(below)
+    return found
+
+
+def _value(value: object) -> object:
+    if isinstance(value, Spec):
+        return {"aggregate": form_of(value)}
+    return {"tuple": [_value(v) for v in value]} if isinstance(value, tuple) else value
+
+
+def _made(value: object) -> object:
+    if not isinstance(value, dict):
+        return value
+    return tuple(map(_made, value["tuple"])) if "tuple" in value else from_form(value["aggregate"])
 
 
 def names() -> tuple[str, ...]:

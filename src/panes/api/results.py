@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from panes.plan.query import QueryPlan
     from panes.runners.local.runner import Run
     from panes.slicing.operator import SliceOperator
+    from panes.slicing.outputs import Labels
     from panes.slicing.results import Result
 
 R = TypeVar("R", bound="QueryResults")
@@ -76,7 +77,14 @@ class QueryResults(Collectable):
         from panes.slicing.results import Result
 
         identity = told_apart(self._plan, "latest()")
-        return Result(newest(self.to_arrow(progress=progress), identity, withdrawn=False), lambda: identity)
+        found = newest(self.to_arrow(progress=progress), identity, withdrawn=False)
+        return Result(found, lambda: identity, self._labels)
+
+    def _labels(self) -> Labels:
+        from panes.slicing.running import RunningQuery
+        from panes.state.journal import Journal
+
+        return RunningQuery(self._plan.operator_spec(), Journal()).labels()
 
     def to_spark(
         self,

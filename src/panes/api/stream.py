@@ -427,6 +427,21 @@ class Query(QueryResults, Hinted):
 
         return self._then(lambda shape: OrderStep.of(shape, keys))
 
+    def add(self, label: str, window: Window, /, **aggregates: str | Aggregate) -> Query:
+        """The query with one more window, which may have aggregates of its own, written as in `agg`; without any it
+        gives those of the query.
+
+        Results have the columns of all windows, null where a window does not have that one. Windows share what they
+        compute: `sum(price)` of two windows is kept once. `op.add(...)` is the same for an operator that runs.
+
+        >>> import panes as pn
+        >>> rows = [{"t": t, "v": t * t} for t in range(8)]
+        >>> q = pn.stream(rows, time="t").window(two=pn.tumbling(2)).agg(n="count(*)")
+        >>> [(r["window"], r["n"], r["top"]) for r in q.add("four", pn.tumbling(4), top="max(v)").rows()]
+        [('two', 2, None), ('two', 2, None), ('four', None, 9), ('two', 2, None), ('two', 2, None), ('four', None, 49)]
+        """
+        return self._over(self._plan.added(label, window, aggregates))
+
     def early(self, every: Duration, *, clock: bool = False) -> Query:
         """Give windows before they close, too: open ones as they stand, those that have changed since the last time.
 

@@ -143,6 +143,11 @@ class _Writer:
         stream = plan.stream
         if plan.emit_empty:
             raise QueryError("to_cql(): emit_empty has no clause in CQL")
+        if plan.own:
+            raise QueryError(
+                f"to_cql(): the window {plan.own[0][0]!r} has aggregates of its own, and all windows of a SELECT give "
+                "the same in CQL; write it as a query of its own"
+            )
         said = next((s.said for s in plan.steps if isinstance(s, WindowRelation)), None)
         if said is not None and said.clauses:
             return _with_steps(plan, self._join(plan, node, said), _given(plan))

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,7 +20,7 @@ from sqlglot.dialects.dialect import Dialect
 
 from panes.aggregates.base import Aggregate, BoundAggregate
 from panes.aggregates.distinct import distinct as different
-from panes.aggregates.registry import by_name, inputs_of
+from panes.aggregates.registry import by_name, form_of, from_form, inputs_of
 from panes.aggregates.rows import SortedStringAgg, StringAgg
 from panes.errors import ExpressionError, QueryError, WrongType
 from panes.plan.aggregate_calls import (
@@ -57,6 +57,13 @@ class Aggregation:
     written: Mapping[str, str] = field(default_factory=dict)
     #: output name -> what it computes, however it was written and whatever the aggregates are named
     computed: Mapping[str, str] = field(default_factory=dict)
+    #: output name -> as JSON values, which `outputs_from` reads again; None: it is users' own code
+    forms: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def fields(self) -> tuple[pa.Field, ...]:
+        """The outputs and their types."""
+        return tuple(pa.field(name, self.post.types[name]) for name in self.outputs)
 
     @property
     def direct(self) -> bool:
@@ -68,8 +75,7 @@ class Aggregation:
         if self.direct:
             return schema
         names = [a.name for a in self.aggs]
-        outputs = [pa.field(name, self.post.types[name]) for name in self.outputs]
-        fields = [outputs if f.name == names[0] else [f] for f in schema if f.name not in names[1:]]
+        fields = [self.fields if f.name == names[0] else [f] for f in schema if f.name not in names[1:]]
         return pa.schema([f for some in fields for f in some])
 
     def finish(self, table: pa.Table) -> pa.Table:
@@ -126,6 +132,15 @@ def compile_aggregates(outputs: Mapping[str, str | Aggregate], scope: Scope) -> 
     return AggregateCompiler(scope).compile(outputs)
 
 
+def outputs_from(forms: Mapping[str, object]) -> dict[str, str | Aggregate]:
+    """Outputs as users write them, of what `Aggregation.forms` says; those that are so already stay."""
+    found: dict[str, str | Aggregate] = {}
+    for name, form in forms.items():
+        made = (form["sql"] if "sql" in form else from_form(form)) if isinstance(form, dict) else form
+        found[name] = cast("str | Aggregate", made)  # whatever else it is, the compiler says so
+    return found
+
+
 def aggregate_types(calls: Sequence[exp.Expr], scope: Scope, *, also: Sequence[Expression] = ()) -> list[pa.DataType]:
     """The types of what aggregate calls give. `also`: row expressions whose types will be asked for next."""
     return AggregateCompiler(scope).types(calls, also)
@@ -147,17 +162,18 @@ class AggregateCompiler:
     def compile(self, outputs: Mapping[str, str | Aggregate]) -> Aggregation:
         trees: dict[str, exp.Expr] = {}
         written: dict[str, str] = {}
+        forms: dict[str, Any] = {}
         for name, output in outputs.items():
             if isinstance(output, Aggregate):
-                trees[name], written[name] = self._object(name, output), repr(output)
+                trees[name], written[name], forms[name] = self._object(name, output), repr(output), form_of(output)
             elif isinstance(output, str):
-                trees[name], written[name] = self._split(name, output), output
+                trees[name], written[name], forms[name] = self._split(name, output), output, {"sql": output}
             else:
                 raise QueryError(
                     f"the aggregate {name!r} must be SQL text such as 'sum(x)', or an aggregate such as "
                     f"pn.sum('x'); got {output!r}"
                 )
-        return self._bound(trees, written)
+        return dataclasses.replace(self._bound(trees, written), forms=forms)
 
     def types(self, calls: Sequence[exp.Expr], also: Sequence[Expression]) -> list[pa.DataType]:
         """The types of what calls give."""
@@ -183,9 +199,9 @@ class AggregateCompiler:
         used = [[n for n, t in trees.items() if _refers(t, number)] for number in range(len(names))]
         aggs = []
         for place, (name, outputs) in enumerate(zip(names, used, strict=True)):
-            bound, inputs = self.bind(place, types), self._found[place][1]
+            bound, (aggregate, inputs) = self.bind(place, types), self._found[place]
             bound.label = ", ".join(map(repr, outputs))
-            aggs.append(Agg(name, inputs, bound))
+            aggs.append(Agg(name, inputs, bound, aggregate))
         scope = Scope(pa.schema([pa.field(a.name, a.bound.out_type) for a in aggs]))
         expressions, computed = {}, {}
         for output, tree in trees.items():

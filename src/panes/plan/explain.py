@@ -43,6 +43,8 @@ class Explanation:
     amplification: str
     steps: tuple[str, ...]  # what is done to results
     inputs: tuple[str, ...]  # explanations of what the stream is made from
+    #: label, and the outputs that the window gives, where windows don't all give the same
+    outputs: tuple[tuple[str, str], ...]
 
     def __str__(self) -> str:
         width = max((len(label) for label, *_ in self.windows), default=0)
@@ -52,6 +54,8 @@ class Explanation:
             f"  {label:<{width}}  {spec:<{spec_width}}  on {measure}; {kind}"
             for label, spec, measure, kind in self.windows
         ]
+        if self.outputs:
+            lines += ["", "Outputs", *(f"  {label:<{width}}  {given}" for label, given in self.outputs)]
         lines += ["", "Aggregates"]
         name_width = max((len(name) for name, _ in self.aggregates), default=0)
         lines += [f"  {name:<{name_width}}  {laws}" for name, laws in self.aggregates]
@@ -88,14 +92,15 @@ def explain(
             (label, repr(window), _measures(b), f"{b.context.value} ({_CLASSES[b.context]})")
             for label, window, b in bound
         ),
-        tuple((a.name, _laws(a.bound.laws)) for a in spec.aggs),
+        tuple((name, _laws(a.bound.laws)) for name, a in op.aggregates.items()),
         op.workload,
         _strategy(op),
         _edges([b for _, _, b in bound], spec.domain, op.watermark),
-        _sharing([len(lane.queries) for lane in op.lanes if lane.queries], len(spec.aggs)),
+        _sharing([len(lane.queries) for lane in op.lanes if lane.queries], len(op.aggregates)),
         _amplification([(label, b) for label, _, b in bound]),
         tuple(map(str, steps)),
         tuple(inputs),
+        tuple((label, ", ".join(f"{n} = {c}" for n, c in computed.items())) for label, computed in op.outputs.items()),
     )
 
 

@@ -15,16 +15,18 @@ import pyarrow as pa
 from panes.aggregates.base import Aggregate
 from panes.aggregates.totals import Count
 from panes.errors import QueryError, WrongType
-from panes.plan.aggregation import Aggregation, compile_aggregates
+from panes.plan.aggregation import Aggregation, compile_aggregates, outputs_from
 from panes.plan.batches import conform
 from panes.plan.expressions import Scope
+from panes.plan.hints import check_outputs
 from panes.plan.identity import told_apart
 from panes.plan.scalars import Scalars, never_fail
 from panes.plan.silence import BY_ROWS, Silence, silent_for
-from panes.plan.steps import FINAL, RESERVED, Shape, Step, apply_steps
+from panes.plan.steps import FINAL, RESERVED, Having, OrderStep, SelectStep, Shape, Step, apply_steps
 from panes.plan.types import check_name
 from panes.slicing.lane import Agg
 from panes.slicing.ledger import KEEP_LATE
+from panes.slicing.outputs import QueryOutputs, check_types, every_field
 from panes.slicing.results import schema_at_first
 from panes.slicing.rows.measures import measure_dtype
 from panes.slicing.spec import NOT_EARLY, Early, OperatorSpec
@@ -97,11 +99,14 @@ class QueryPlan:
     emit_empty: bool = False
     early: Early | None = None
     steps: tuple[Step, ...] = ()
+    #: by label, what is computed of windows that have aggregates of their own
+    own: tuple[tuple[str, Aggregation], ...] = ()
 
     @cached_property
     def given(self) -> Shape:
         """What the windows give, before any step."""
-        schema = self.aggregation.finished(schema_at_first(self.operator_spec(), self.bound))
+        schema = schema_at_first(self.operator_spec(), self.bound)
+        schema = schema if self.own else self.aggregation.finished(schema)
         known = {*RESERVED, *self.stream.keys, *(() if self.early is None else (FINAL,))}
         return Shape(schema, tuple(n for n in schema.names if n in known))
 
@@ -113,10 +118,67 @@ class QueryPlan:
     @property
     def outputs(self) -> tuple[str, ...]:
         """What is computed per window, by the names that users know."""
-        names = tuple(self.aggregation.outputs)
+        names = tuple(f.name for f in every_field([*self.outputs_by_window().values()]))
         for step in self.steps:
             names = step.computed(names)
         return names
+
+    @property
+    def aggregations(self) -> tuple[Aggregation, ...]:
+        """What is computed of any window."""
+        return (self.aggregation, *(own for _, own in self.own))
+
+    def outputs_by_window(self) -> dict[str, QueryOutputs]:
+        """What each window gives, by its label."""
+        shared, own = self._outputs_of(self.aggregation), {n: self._outputs_of(a) for n, a in self.own}
+        return {label: own.get(label, shared) for label, _ in self.windows}
+
+    def _outputs_of(self, aggregation: Aggregation) -> QueryOutputs:
+        steady = not any(a.bound.may_fail for a in aggregation.aggs)
+        return QueryOutputs(
+            aggregation.aggs,
+            aggregation.fields,
+            None if aggregation.direct else aggregation.finish,
+            aggregation.computed,
+            aggregation.forms,
+            steady and never_fail(aggregation.inputs.values(), self.stream.schema),
+        )
+
+    def _outputs_for(self, label: str, outputs: Mapping[str, object]) -> QueryOutputs:
+        """What a window that is added gives, by outputs as users write them, or as a snapshot has them."""
+        return self._outputs_of(self._aggregation_for(label, outputs_from(outputs)))
+
+    def _aggregation_for(self, label: str, outputs: Mapping[str, str | Aggregate]) -> Aggregation:
+        check_outputs(outputs)
+        where = f"add({label!r})"
+        check_names(outputs, (*self.stream.keys, *(() if self.early is None else (FINAL,))), where)
+        try:
+            return compile_aggregates(outputs, self.stream.scope)
+        except QueryError as error:
+            raise type(error)(f"{where}: {error}") from error
+
+    def added(self, label: str, window: Window, outputs: Mapping[str, str | Aggregate]) -> QueryPlan:
+        """The query with one more window, which gives these outputs, or, if there are none, what others give."""
+        if self.steps:
+            raise QueryError("add() comes right after agg() or early(), before where, select and order_by")
+        if label in dict(self.windows):
+            raise QueryError(f"add({label!r}): there is a window of that label already; choose another")
+        bound, scalars = bound_window(self.stream, label, window, self.scalars)
+        if self.early is not None and not order_free(bound):
+            raise QueryError(f"window {label!r}: {NOT_EARLY}")
+        own = self.own
+        if outputs:
+            aggregation = self._aggregation_for(label, outputs)
+            check_types(label, self._outputs_of(aggregation), self.outputs_by_window())
+            own = (*own, (label, aggregation))
+            scalars = Scalars(self.stream.scope, {**scalars.wanted, **aggregation.inputs})
+        return replace(
+            self,
+            windows=(*self.windows, (label, window)),
+            bound=(*self.bound, (label, bound)),
+            scalars=scalars,
+            own=own,
+        )
 
     def then(self, step: Step) -> QueryPlan:
         """The same query with one more step."""
@@ -125,6 +187,7 @@ class QueryPlan:
     def operator_spec(self, *, store: str = "auto", keep_late: int | None = None) -> OperatorSpec:
         """What `slicing` builds an operator from."""
         stream = self.stream
+        plain = all(isinstance(step, Having | OrderStep | SelectStep) for step in self.steps)
         return OperatorSpec(
             schema=stream.schema,
             time=stream.time,
@@ -147,6 +210,12 @@ class QueryPlan:
             told_apart=partial(told_apart, self, "latest()"),
             void=self._void,
             outputs=self.outputs,
+            shared=self._outputs_of(self.aggregation) if plain else None,
+            own={label: self._outputs_of(own) for label, own in self.own},
+            outputs_for=self._outputs_for if plain else None,
+            steps=partial(apply_steps, self.steps) if self.steps else None,
+            label=self.steps[-1].after.called("window") if self.steps else "window",
+            selects=not plain or any(isinstance(step, SelectStep) for step in self.steps),
         )
 
     @property
@@ -164,7 +233,9 @@ class QueryPlan:
         """Whether nothing can be wrong with a row that is not seen when it is read."""
         stream = self.stream
         conditions = [e for condition in stream.where for e in condition.scalars.wanted.values()]
-        if any(a.bound.may_fail for a in self.aggregation.aggs) or any(b.may_fail for _, b in self.bound):
+        if any(a.bound.may_fail for each in self.aggregations for a in each.aggs):
+            return False
+        if any(b.may_fail for _, b in self.bound):
             return False
         return never_fail([*conditions, *self.scalars.wanted.values()], stream.schema)
 
@@ -208,21 +279,27 @@ def plan_query(
     bound = []
     scalars = Scalars(stream.scope, {})
     for label, window in windows.items():
-        if not isinstance(window, Window):
-            raise QueryError(f"the window {label!r} must be a window such as pn.tumbling('1 min'); got {window!r}")
-        try:
-            bound.append((label, window.labelled(label, stream.domain)))
-            scalars = scalars.including(bound[-1][1].columns)
-        except QueryError as error:
-            raise type(error)(f"window {label!r}: {error}") from error
-    for label, found in bound:
-        if stream.lateness is not None and isinstance(found, MachineWindow | LookBack) and found.no_lateness:
-            raise QueryError(f"window {label!r}: the stream has lateness=, but {found.no_lateness}; leave it out")
-        for column in (m.column for m in found.measures if m.column is not None):
-            measure_dtype(label, column, scalars.types[column])
+        found, scalars = bound_window(stream, label, window, scalars)
+        bound.append((label, found))
     aggregation = compile_aggregates(outputs, stream.scope)
     everything = Scalars(stream.scope, {**scalars.wanted, **aggregation.inputs})
     return QueryPlan(stream, tuple(windows.items()), tuple(bound), aggregation, everything, emit_empty)
+
+
+def bound_window(stream: StreamPlan, label: str, window: Window, scalars: Scalars) -> tuple[Bound, Scalars]:
+    """A window in ticks of the stream, and the expressions with those that it reads."""
+    if not isinstance(window, Window):
+        raise QueryError(f"the window {label!r} must be a window such as pn.tumbling('1 min'); got {window!r}")
+    try:
+        found = window.labelled(label, stream.domain)
+        scalars = scalars.including(found.columns)
+    except QueryError as error:
+        raise type(error)(f"window {label!r}: {error}") from error
+    if stream.lateness is not None and isinstance(found, MachineWindow | LookBack) and found.no_lateness:
+        raise QueryError(f"window {label!r}: the stream has lateness=, but {found.no_lateness}; leave it out")
+    for column in (m.column for m in found.measures if m.column is not None):
+        measure_dtype(label, column, scalars.types[column])
+    return found, scalars
 
 
 def early_plan(plan: QueryPlan, every: Size, *, clock: bool = False) -> QueryPlan:
@@ -234,7 +311,7 @@ def early_plan(plan: QueryPlan, every: Size, *, clock: bool = False) -> QueryPla
     for label, bound in plan.bound:
         if not order_free(bound):
             raise QueryError(f"window {label!r}: {NOT_EARLY}")
-    if FINAL in (*plan.aggregation.outputs, *plan.stream.keys):
+    if FINAL in (*plan.outputs, *plan.stream.keys):
         raise QueryError(f"early(): {FINAL!r} is the column that says whether a window has closed; choose another name")
     if every == BATCH:
         if clock:

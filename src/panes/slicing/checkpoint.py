@@ -23,6 +23,7 @@ from panes.slicing.incremental import Part, changes_of, with_changes
 from panes.slicing.key_groups import KeyGroups, clash, spread
 from panes.slicing.keys import KeyDirectory
 from panes.slicing.ledger import LateLedger, RawRows
+from panes.slicing.outputs import QueryOutputs
 from panes.slicing.running import RunningQuery
 from panes.slicing.spec import OperatorSpec
 from panes.state.checked import (
@@ -54,9 +55,10 @@ Array = np.ndarray
 DUE = "due"
 #: What is written of a window that the query declares: its reader has it, code and all.
 _DECLARED = {"declared": True}
-#: What snapshots of format 4 don't say: they were whole, and ended no epoch.
-_NEW_IN_5 = {"epoch": None, "since": None, "late_held": None}
-_SHARED = ("watermark", "next_number", "windows", "lanes", "finished", "identity")
+#: What snapshots of format 4 don't say: they were whole, and ended no epoch; and what was not said before windows could
+#: have outputs of their own.
+_NEW: dict[str, Any] = {"epoch": None, "since": None, "late_held": None, "outputs": {}}
+_SHARED = ("watermark", "next_number", "windows", "outputs", "lanes", "finished", "identity")
 
 
 def snapshot(
@@ -103,6 +105,7 @@ def snapshot(
         "on_time": [list(stretch) for stretch in op._query.on_time],
         "missed": [[number, rows] for number, rows in op._missed.items()] if first else [],
         "groups": groups.spans(),
+        "outputs": {label: own.facts() for label, own in op._query.own.items()},
         "pickled": any("pickled" in spec for spec in specs) or _has_pickles(op, tables),
         "epoch": epoch,
         "since": None if changed is None else since,
@@ -161,7 +164,7 @@ def _restore(op: SliceOperator, blobs: Sequence[bytes]) -> None:
         raise SnapshotMismatch("restore needs at least one snapshot")
     parts = _up_to_date([_read(blob) for blob in blobs])
     for facts, _ in parts:
-        same_identity(facts, op.spec.whole_identity, "query")
+        _check_same_query(op, facts)
         _check_facts(facts)
     _restore_parts(op, parts)
     epochs = {facts["epoch"] for facts, _ in parts}
@@ -172,7 +175,7 @@ def _restore(op: SliceOperator, blobs: Sequence[bytes]) -> None:
 def _read(blob: bytes) -> Part:
     """A snapshot of this format or an older one."""
     facts, tables = unpack(blob)
-    return {**_NEW_IN_5, **facts}, tables
+    return {**_NEW, **facts}, tables
 
 
 def _up_to_date(parts: Sequence[Part]) -> list[Part]:
@@ -201,7 +204,9 @@ def _restore_parts(op: SliceOperator, parts: list[Part]) -> None:
     held = KeyGroups.union(groups)
     parts = _together(op, parts)
     if clash([tables for _, tables in parts]):
-        parts = [spread(op.spec, part, i, len(parts)) for i, part in enumerate(parts)]
+        _resume(op, parts[0][0])
+        aggs = [lane.aggs for lane in op._query.lanes]
+        parts = [spread(aggs, part, i, len(parts)) for i, part in enumerate(parts)]
     facts = {**parts[0][0], "seq": max(f["seq"] for f, _ in parts), "keys_used": max(f["keys_used"] for f, _ in parts)}
     _resume(op, facts)
     op._groups = None if held.whole else held
@@ -234,7 +239,7 @@ def _resume(op: SliceOperator, facts: Mapping[str, Any]) -> None:
     """Be where a snapshot was taken, with lanes still empty."""
     spec = op.spec
     op._query = RunningQuery(spec, op._journal)
-    op._query.resume(facts, _windows(spec, facts))
+    op._query.resume(facts, _windows(spec, facts), _outputs(spec, facts))
     op._keys = KeyDirectory([spec.schema.field(k).type for k in spec.keys]) if spec.keys else None
     op._ledger = LateLedger(spec.schema, spec.keep_late, op._journal)
     op._raw, op._held, op._due = RawRows(op._journal), [], []
@@ -268,6 +273,12 @@ def _check_facts(facts: Mapping[str, Any]) -> None:
         seen[0].add(value(label, "the label of a window", str))
         seen[1].add(value(number, "the number of a window", int, low=0, high=many - 1))
         value(spec, "a window", dict)
+    for label, own in fact(facts, "outputs", dict).items():
+        demand(label in seen[0], "there are outputs of a window that is not there")
+        fact(own, "computed", dict)
+        for written in fact(own, "written", list):
+            name, _ = value(written, "an output", list)
+            value(name, "the name of an output", str)
     lanes = [n for lane in fact(facts, "lanes", list) for n in fact(lane, "numbers", list)]
     total = len(facts["windows"])
     demand(len(seen[0]) == len(seen[1]) == total, "two windows have one label or number")
@@ -338,7 +349,7 @@ def _together(op: SliceOperator, parts: list[Part]) -> list[Part]:
 def _has_pickles(op: SliceOperator, tables: dict[str, pa.Table]) -> bool:
     """Whether reading these tables runs code: users' own objects can only be pickled."""
     names = (n for each in tables.values() for n in each.column_names)
-    user_cells = any(f.python for a in op.spec.aggs for f in a.bound.fields)
+    user_cells = any(f.python for a in op._query.aggs for f in a.bound.fields)
     return user_cells or any(n.endswith(PICKLED) for n in names)
 
 
@@ -374,6 +385,28 @@ def _windows(spec: OperatorSpec, facts: Mapping[str, Any]) -> dict[str, tuple[Wi
     return found
 
 
+def _outputs(spec: OperatorSpec, facts: Mapping[str, object]) -> dict[str, QueryOutputs]:
+    """What windows of a snapshot give that have outputs of their own; those declared are there already."""
+    found = {}
+    for label, own in fact(facts, "outputs", dict).items():
+        declared = spec.own.get(label)
+        if declared is not None and dict(declared.computed) == own["computed"]:
+            found[label] = declared
+            continue
+        for output, written in own["written"]:
+            if written is None:
+                raise SnapshotMismatch(
+                    f"the query {label!r}, added while running, gives {output} = {own['computed'].get(output)}: that "
+                    f"is code of your own, which is not in the snapshot. Restore with it: query.add({label!r}, "
+                    f"window, {output}=...).operator(restore=...)"
+                )
+        demand(spec.outputs_for is not None, f"window {label!r} has outputs of its own, and none here can")
+        assert spec.outputs_for is not None
+        found[label] = spec.outputs_for(label, dict(own["written"]))
+        demand(dict(found[label].computed) == own["computed"], f"window {label!r} computes other than it says")
+    return found
+
+
 def _slots_of(op: SliceOperator, groups: KeyGroups) -> Array:
     if op._keys is None:
         return np.arange(1 if 0 in groups else 0)
@@ -393,3 +426,25 @@ def _raw_of(op: SliceOperator, groups: KeyGroups) -> pa.Table | None:
     of = keys.groups(keys.slots([rows[k] for k in op.spec.keys]))
     mine = rows.filter(pa.array(groups.among(of)))
     return mine if mine.num_rows else None
+
+
+def _check_same_query(op: SliceOperator, facts: Mapping[str, object]) -> None:
+    theirs, ours = fact(facts, "identity", dict), op.spec.whole_identity
+    changed = {name for name in {*theirs, *ours} if theirs.get(name) != ours.get(name)}
+    if not (changed <= {"windows", "outputs"} and _is_enlarged(op.spec, facts)):
+        same_identity(facts, ours, "query")
+
+
+def _is_enlarged(spec: OperatorSpec, facts: Mapping[str, object]) -> bool:
+    """Whether a query declares the windows that were there when a snapshot was taken, those added while running too."""
+    theirs, ours = fact(facts, "identity", dict), spec.whole_identity
+    given = {label: own["computed"] for label, own in fact(facts, "outputs", dict).items()}
+    running = {label: written for label, _, written in fact(facts, "windows", list)}
+    if set(running) != set(ours["windows"]) or given != ours.get("outputs", {}):
+        return False
+    known = fact(theirs, "windows", dict)
+    return all(
+        known[label] == ours["windows"][label] if label in known and written == _DECLARED
+        else "pickled" in written or written == spec.written_windows.get(label)
+        for label, written in running.items()
+    )  # fmt: skip

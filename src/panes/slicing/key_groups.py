@@ -17,7 +17,7 @@ from panes.aggregates.types import plain
 from panes.errors import DataError, QueryError, SnapshotDamaged, SnapshotMismatch
 from panes.exact import Inexact, exact_array
 from panes.slicing.keys import KEY_GROUPS, KeyDirectory
-from panes.slicing.spec import OperatorSpec
+from panes.slicing.lane import Agg
 
 Spans = list[list[int]]
 
@@ -167,13 +167,12 @@ def clash(parts: Sequence[Mapping[str, pa.Table]]) -> bool:
 
 
 def spread(
-    spec: OperatorSpec, part: tuple[Mapping[str, Any], Mapping[str, pa.Table]], number: int, parts: int
+    aggs_of: Sequence[Sequence[Agg]], part: tuple[Mapping[str, Any], Mapping[str, pa.Table]], number: int, parts: int
 ) -> tuple[dict[str, Any], dict[str, pa.Table]]:
-    """Part `number` of so many parts, with numbers that no other part has."""
+    """Part `number` of so many parts, with numbers that no other part has; `aggs_of`: those of each lane."""
     facts, tables = part
     numbered = {"late": {"panes.seq"}, "raw": {"panes.seq"}}
-    for i, lane in enumerate(facts["lanes"]):
-        aggs = spec.aggs if lane["rows"] else spec.aggs_in_any_order
+    for i, aggs in enumerate(aggs_of):
         fields = {f"agg.{a}.{f.name}" for a, agg in enumerate(aggs) for f in agg.bound.fields if f.arrival}
         numbered.update({name: {"seq", *fields} for name in tables if name.startswith(f"lane.{i}.")})
     on_time = [[parts * n if n < _NO_NUMBER else n for n in stretch] for stretch in facts["on_time"]]

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from panes.aggregates.base import BoundAggregate, Column, Inputs, picked
+from panes.aggregates.base import Aggregate, BoundAggregate, Column, Inputs, picked
 from panes.state.checked import read_table
 from panes.state.entries import Held
 from panes.state.journal import Watched
@@ -82,11 +82,13 @@ class RowBatch:
 
 @dataclass(frozen=True)
 class RunningWindow:
-    """One window of a running operator: its label, its stable number, its bound spec."""
+    """One window of a running operator: its label, its stable number, its bound spec, and what it gives."""
 
     label: str
     number: int
     window: Bound
+    #: aggregates of its own; None: those that all windows of the lane give that have none
+    aggs: tuple[Agg, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,14 @@ class Agg:
     name: str
     inputs: tuple[str, ...]
     bound: BoundAggregate
+    #: what was bound, by which the same aggregate of another query is known
+    aggregate: Aggregate | None = field(default=None, compare=False)
+
+    def same(self, other: Agg) -> bool:
+        """Whether partials of one are partials of the other, whatever they are called."""
+        if self.inputs != other.inputs:
+            return False
+        return self.bound is other.bound or (self.aggregate is not None and self.aggregate == other.aggregate)
 
 
 NO_TIME = np.iinfo(np.int64).min
@@ -346,12 +356,12 @@ class Lane(ABC):
         return next_number
 
     @abstractmethod
-    def add_window(self, query: RunningWindow, watermark: int) -> None:
-        """Give this window too, from the first one on whose rows are all still held."""
+    def add_query(self, query: RunningWindow, watermark: int) -> None:
+        """Give this window too, from the first one on whose rows are all still held, with all that it gives."""
 
     @abstractmethod
-    def remove_window(self, number: int) -> None:
-        """Stop giving this window."""
+    def remove_query(self, number: int) -> None:
+        """Stop giving this window, and keep no aggregate that only it gave."""
 
     @abstractmethod
     def banks(self) -> Mapping[str, Held]:

@@ -7,12 +7,14 @@ one, in batches of any size, or across snapshot and restore gives the same resul
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from panes.aggregates.base import Aggregate
 from panes.aggregates.columns import column_from_arrow
 from panes.errors import QueryError
 from panes.slicing.arrival import TIME_LIMIT, BatchArrival, arrive, bad_gaps, pieces, with_time
@@ -21,7 +23,7 @@ from panes.slicing.checkpoint import restore, snapshot
 from panes.slicing.idle_keys import IdleKeys
 from panes.slicing.key_groups import KeyGroups, key_group, key_of
 from panes.slicing.keys import KeyDirectory
-from panes.slicing.lane import Arriving, Lane, Results, RowBatch
+from panes.slicing.lane import Agg, Arriving, Lane, Results, RowBatch
 from panes.slicing.ledger import TOO_LATE, LateLedger, RawRows
 from panes.slicing.results import Result, ResultBuilder
 from panes.slicing.row_buffer import RowBuffer
@@ -79,10 +81,22 @@ class SliceOperator:
         """What the windows and aggregates of now require."""
         return analyse(
             [(each.label, each.window) for each in self._query.running],
-            [(a.name, a.bound.laws) for a in self.spec.aggs],
+            [(name, a.bound.laws) for name, a in self.aggregates.items()],
             in_order=self.spec.in_order,
             lateness=self.spec.lateness is not None,
         )
+
+    @property
+    def aggregates(self) -> dict[str, Agg]:
+        """The aggregates of now, by name; by what they compute, if windows don't all give the same."""
+        mixed = bool(self._query.own)
+        return {repr(a.aggregate) if mixed and a.aggregate is not None else a.name: a for a in self._query.aggs}
+
+    @property
+    def outputs(self) -> dict[str, dict[str, str]]:
+        """By label, what each output of a window computes; empty if all windows give the same."""
+        query = self._query
+        return {label: dict(query.outputs(label).computed) for label in query.windows} if query.own else {}
 
     @property
     def windows(self) -> dict[str, Window]:
@@ -90,7 +104,8 @@ class SliceOperator:
         return dict(self._query.windows)
 
     def __repr__(self) -> str:
-        outputs = ", ".join(self.spec.outputs or [a.name for a in self.spec.aggs])
+        own = dict.fromkeys(name for computed in self.outputs.values() for name in computed)
+        outputs = ", ".join(own or self.spec.outputs or [a.name for a in self.spec.aggs])
         reached = "" if self.watermark == ALWAYS else f", watermark {self.spec.domain.shown(self.watermark)}"
         state = "finished" if self._finished else f"{self._counts['rows_in']:,} rows in{reached}"
         return f"<Operator of {outputs} over {', '.join(self._query.windows)}: {state}>"
@@ -104,8 +119,9 @@ class SliceOperator:
         query = self._query
         labels = {each.number: each.label for each in query.running}
         self._builder = ResultBuilder(
-            self.spec, self._keys, labels, positions=query.positions, told_apart=query.told_apart
-        )
+            self.spec, self._keys, labels, positions=query.positions, told_apart=query.told_apart,
+            mixed=query.mixed(), aggs=query.aggs, owners=query.labels,
+        )  # fmt: skip
         #: rows that are not late give nothing, and can't fail, as long as the watermark stays below this
         self._calm_until = ALWAYS
         self._buffer.forget_due()
@@ -145,7 +161,7 @@ class SliceOperator:
             # a single row waits as long as nothing can come of it
             held = len(self._buffer.rows)
             try:
-                if not self._buffer.add(batch, self.watermark) and self.spec.rows_can_wait:
+                if not self._buffer.add(batch, self.watermark) and self._query.rows_can_wait:
                     return self._builder.empty()
                 return self._all_or_nothing(self._flush)
             except BaseException:
@@ -195,7 +211,8 @@ class SliceOperator:
         return self._flush() + self._standing()
 
     def _standing(self) -> list[Results]:
-        return [results for lane in self._query.lanes for results in lane.stand()]
+        query = self._query
+        return [query.laid_out(lane, results) for lane in query.lanes for results in lane.stand()]
 
     def _early_since(self, before: int) -> list[Results]:
         """What is given early because the watermark has moved from `before` to where it is."""
@@ -212,7 +229,7 @@ class SliceOperator:
         self._begin()
         parts = self._flush()
         for lane in self._query.lanes:
-            parts.append(lane.finish())
+            parts.append(self._query.laid_out(lane, lane.finish()))
             self._collect_rejected(lane)
         self._finished = True
         return parts
@@ -358,7 +375,9 @@ class SliceOperator:
                     self._ledger.put(table.slice(int(at[i]), 1), reason)
                     taken[i] = True  # that is, not too late
         self._ledger.put(table.take(pa.array(at[~taken])), TOO_LATE)
-        return [results for each in found for results in each.results] + self._advance(arrival.watermark)
+        lanes = zip(self._query.lanes, found)
+        given = [self._query.laid_out(lane, results) for lane, each in lanes for results in each.results]
+        return given + self._advance(arrival.watermark)
 
     def _miss(self, number: int, rows: int) -> None:
         if rows:
@@ -372,7 +391,8 @@ class SliceOperator:
     def _advance(self, watermark: int) -> list[Results]:
         step = watermark - self.watermark
         self.watermark = max(self.watermark, watermark)
-        parts = [lane.advance(self.watermark) for lane in self._query.lanes]
+        query = self._query
+        parts = [query.laid_out(lane, lane.advance(self.watermark)) for lane in query.lanes]
         for lane in self._query.lanes:
             self._collect_rejected(lane)
         if self.watermark >= self._calm_until and not self._query.fails_on_rows:
@@ -393,26 +413,45 @@ class SliceOperator:
                 self._ledger.put(self._raw.find(nowhere), reason)
                 self._counts["rows_used"] -= len(nowhere)
 
-    def add_window(self, label: str, window: Window) -> None:
-        """Give this window too from now on, starting with the first one whose rows are all still there."""
+    def add(self, label: str, window: Window, /, **aggregates: str | Aggregate) -> None:
+        """Give this window too from now on.
+
+        With aggregates of its own, written as in `agg`, or else with those of the query. It starts with the first
+        window whose rows are all still there. Of an aggregate that no other window gives nothing is there, so with such
+        a one it starts with the first window whose rows all come after this call.
+        `result[label]` has the columns of this window, and only its rows.
+        """
         with self._calls.turn:
-            self._open("add_window")
+            self._open("add")
             self._settle()
-            self._calls.all_or_nothing(self._change_windows, self._query.add, label, window, self.watermark)
+            self._calls.all_or_nothing(self._change, self._query.add, label, window, aggregates, self.watermark)
+
+    def remove(self, label: str) -> None:
+        """Stop giving this window; what only it computed is kept no longer."""
+        with self._calls.turn:
+            self._open("remove")
+            self._settle()
+            self._calls.all_or_nothing(self._change, self._query.remove, label)
+
+    def add_window(self, label: str, window: Window) -> None:
+        """The old name of `add`, without aggregates."""
+        warnings.warn("add_window(label, window) is called add(label, window) now", DeprecationWarning, stacklevel=2)
+        self.add(label, window)
 
     def remove_window(self, label: str) -> None:
-        """Stop giving this window."""
-        with self._calls.turn:
-            self._open("remove_window")
-            self._settle()
-            self._calls.all_or_nothing(self._change_windows, self._query.remove, label)
+        """The old name of `remove`."""
+        warnings.warn("remove_window(label) is called remove(label) now", DeprecationWarning, stacklevel=2)
+        self.remove(label)
 
-    def _change_windows(self, change: Callable[..., None], *arguments: object) -> None:
+    def _change(self, change: Callable[..., None], *arguments: object) -> None:
+        """A query comes or goes. Results that are due and not given yet become a table before."""
         self._begin()
         self._journal.keep_attributes(self._query)
+        due = [*self._due, self._builder.build(self._held).table] if self._held else self._due
         change(*arguments, self._seq)
         self._journal.changed.note_all()
         self._windows_changed()
+        self._held, self._due = [], [self._builder.conformed(table) for table in due]
 
     def snapshot(self, *, key_groups: range | None = None, epoch: int | None = None, since: int | None = None) -> bytes:
         """The whole state as bytes, or the part of some key groups (a range within 0..128).

@@ -18,7 +18,8 @@ from panes.aggregates.types import plain
 from panes.errors import DataError, QueryError
 from panes.slicing.identity import Identity, newest, voids_first
 from panes.slicing.keys import KeyDirectory
-from panes.slicing.lane import NO_TIME, Results, with_nan
+from panes.slicing.lane import NO_TIME, Agg, Results, with_nan
+from panes.slicing.outputs import Labels, MixedOutputs, every_field
 from panes.slicing.rows.measures import measure_dtype
 from panes.slicing.showing import html_table, text_table
 from panes.slicing.spec import OperatorSpec
@@ -41,9 +42,15 @@ class Result:
     It prints as a table, and libraries that read Arrow's C stream (Polars, DuckDB, pandas, PyArrow) take it as it is.
     """
 
-    def __init__(self, table: pa.Table, told_apart: Callable[[], Identity] | None = None) -> None:
+    def __init__(
+        self,
+        table: pa.Table,
+        told_apart: Callable[[], Identity] | None = None,
+        labels: Callable[[], Labels] | None = None,
+    ) -> None:
         self.table = table
         self._told_apart = told_apart  # raises if results can't be; None: these are not results of windows
+        self._labels = labels
 
     def __len__(self) -> int:
         return self.table.num_rows
@@ -53,6 +60,15 @@ class Result:
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return self.rows()
+
+    def __getitem__(self, label: str) -> Result:
+        """The results of one query of the operator, by its label: its rows, and the columns that it has.
+
+        With a `select` the columns are those that it says.
+        """
+        if self._labels is None:
+            raise QueryError(f"[{label!r}]: only results of windows have labels, and these are rows of a stream")
+        return Result(self._labels().of(self.table, label), self._told_apart, self._labels)
 
     def __repr__(self) -> str:
         return text_table(self.table)
@@ -93,7 +109,7 @@ class Result:
         """
         if self._told_apart is None:
             raise QueryError("latest(): only results of windows have an identity, and these are rows of a stream")
-        return Result(newest(self.table, self._told_apart()), self._told_apart)
+        return Result(newest(self.table, self._told_apart()), self._told_apart, self._labels)
 
     def to_arrow(self) -> pa.Table:
         """As an Arrow table."""
@@ -128,9 +144,17 @@ class ResultBuilder:
         *,
         positions: pa.DataType | None,
         told_apart: Callable[[], Identity] | None = None,
+        mixed: MixedOutputs | None = None,
+        aggs: Sequence[Agg] | None = None,
+        owners: Callable[[], Labels] | None = None,
     ) -> None:
+        """`aggs`: of all windows, as results have them; `mixed`: what is made of them, if windows don't all give the
+        same; `owners`: which columns belong to which window."""
         self._spec = spec
         self._told_apart = told_apart
+        self._owners = owners
+        self._mixed = mixed
+        self._aggs = spec.aggs if aggs is None else aggs
         self._keys = keys
         self._time_type = time_type(spec)
         self._positions = positions  # type of window_from and window_to; None: no window has them
@@ -138,7 +162,8 @@ class ResultBuilder:
         self._label_at[list(labels)] = np.arange(len(labels))
         self._names = pa.array(list(labels.values()), pa.string())
         self._texts = [label.encode() for label in labels.values()]
-        self._column_names = result_schema(spec, positions).names
+        self._column_names = result_schema(spec, positions, None if mixed is None else mixed.fields).names
+        self._finalize = spec.finalize if mixed is None else spec.steps
         self._shown, self._early, self._given_again = len(spec.shown_aggs), spec.early is not None, spec.given_again
         self._empty: Result | None = None
 
@@ -146,7 +171,7 @@ class ResultBuilder:
         if self._empty is None:
             none = np.empty(0, np.int64)
             self._empty = self._table(
-                Results(none, none, none, none, tuple(pa.nulls(0, a.bound.out_type) for a in self._spec.aggs))
+                Results(none, none, none, none, tuple(pa.nulls(0, a.bound.out_type) for a in self._aggs))
             )
         return self._empty
 
@@ -159,7 +184,14 @@ class ResultBuilder:
 
     def joined(self, tables: Sequence[pa.Table]) -> Result:
         """Tables that were built before, as what one call gives."""
-        return Result(voids_first(pa.concat_tables(tables), self._spec.void), self._told_apart)
+        return Result(voids_first(pa.concat_tables(tables), self._spec.void), self._told_apart, self._owners)
+
+    def conformed(self, table: pa.Table) -> pa.Table:
+        """A table that was built when there were other windows, with the columns of now."""
+        wanted = self.empty().table.schema
+        known = set(table.column_names)
+        columns = [table[f.name] if f.name in known else pa.nulls(table.num_rows, f.type) for f in wanted]
+        return pa.table(columns, schema=wanted)
 
     def _table(self, given: Results) -> Result:
         order = _order(given)
@@ -170,7 +202,11 @@ class ResultBuilder:
         columns += self._windows(given)
         if self._positions is not None:
             columns += [_position(bounds, n, self._positions) for bounds in (given.lo, given.hi)]
-        columns += given.values[: self._shown]
+        if self._mixed is None:
+            columns += given.values[: self._shown]
+        else:
+            numbers = given.query if given.counts is None else given.query.repeat(given.counts)
+            columns += self._mixed.columns(numbers, given.values, given.void)
         columns.append(_revisions(given.revision, n))
         if self._early:
             columns.append(pa.array(np.ones(n, bool) if given.final is None else given.final))
@@ -179,9 +215,9 @@ class ResultBuilder:
         table = pa.Table.from_arrays(columns, self._column_names)
         if order is not None:
             table = table.take(order)
-        if self._spec.finalize is not None:
-            table = self._spec.finalize(table)
-        return Result(table, self._told_apart)
+        if self._finalize is not None:
+            table = self._finalize(table)
+        return Result(table, self._told_apart, self._owners)
 
     def _windows(self, given: Results) -> list[pa.Array]:
         """Labels, starts and ends."""
@@ -246,6 +282,8 @@ def _position(bounds: Array | None, n: int, type: pa.DataType) -> pa.Array:
 
 
 REVISION = pa.int32()
+#: Columns of windows that are known by rows or by a measure, and not by time alone.
+POSITIONS = ("window_from", "window_to")
 
 
 def dimensions(windows: Iterable[tuple[str, Bound]], types: Mapping[str, pa.DataType]) -> dict[str, np.dtype]:
@@ -262,14 +300,18 @@ def positions(windows: Iterable[Bound], kinds: Iterable[np.dtype]) -> pa.DataTyp
     return pa.float64() if any(kind.kind == "f" for kind in kinds) else pa.int64()
 
 
-def result_schema(spec: OperatorSpec, positions: pa.DataType | None) -> pa.Schema:
-    """The columns that an operator gives, before its `finalize`."""
+def result_schema(
+    spec: OperatorSpec, positions: pa.DataType | None, outputs: Sequence[pa.Field] | None = None
+) -> pa.Schema:
+    """The columns that an operator gives, before its `finalize`; `outputs`: those of windows that don't all give the
+    same."""
     time = time_type(spec)
     fields = [(name, plain(spec.schema.field(name).type)) for name in spec.keys]
     fields += [("window", pa.string()), ("window_start", time), ("window_end", time)]
     if positions is not None:
-        fields += [("window_from", positions), ("window_to", positions)]
-    fields += [*((a.name, a.bound.out_type) for a in spec.shown_aggs), ("revision", REVISION)]
+        fields += [(name, positions) for name in POSITIONS]
+    shown = [(a.name, a.bound.out_type) for a in spec.shown_aggs]
+    fields += [*(shown if outputs is None else ((f.name, f.type) for f in outputs)), ("revision", REVISION)]
     if spec.early is not None:
         fields.append(("final", pa.bool_()))
     if spec.given_again:
@@ -281,10 +323,14 @@ def schema_at_first(spec: OperatorSpec, windows: Sequence[tuple[str, Bound]]) ->
     """The columns of an operator to which no window has been added yet; `windows` are those of `spec`, bound."""
     bound = [w for _, w in windows]
     ordered = [(label, w) for label, w in windows if not order_free(w)]
+    outputs = None
+    if spec.own:
+        given = (spec.own.get(label, spec.shared) for label, _ in windows)
+        outputs = every_field([each for each in given if each is not None])
     if not ordered:
-        return result_schema(spec, None)
+        return result_schema(spec, None, outputs)
     kinds = dimensions(ordered, spec.expressions.including(c for w in bound for c in w.columns).types)
-    return result_schema(spec, positions(bound, kinds.values()))
+    return result_schema(spec, positions(bound, kinds.values()), outputs)
 
 
 def time_type(spec: OperatorSpec) -> pa.DataType:

@@ -8,6 +8,7 @@ is found once, whenever they change.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,10 +17,12 @@ import pyarrow as pa
 
 from panes.errors import QueryError
 from panes.slicing.identity import Identity
-from panes.slicing.lane import Lane, RunningWindow
+from panes.slicing.lane import Agg, Lane, Results, RunningWindow
+from panes.slicing.outputs import Labels, MixedOutputs, QueryOutputs, check_types, every_field
 from panes.slicing.partials.partial_lane import PartialLane
-from panes.slicing.results import dimensions, positions
+from panes.slicing.results import POSITIONS, dimensions, positions
 from panes.slicing.rows.row_lane import RowLane
+from panes.slicing.shares import distinct, laid_out
 from panes.slicing.spec import NOT_EARLY, OperatorSpec
 from panes.slicing.workload import order_free
 from panes.state.checked import demand
@@ -34,20 +37,23 @@ class RunningQuery:
     """The windows of now, and their lanes."""
 
     replaced = Replaced(
-        "running", "windows", "lanes", "next_number", "expressions", "gaps", "needs_raw", "needs_arrival",
-        "fails_on_rows", "positions", "on_time",
+        "running", "windows", "own", "lanes", "next_number", "expressions", "gaps", "needs_raw", "needs_arrival",
+        "fails_on_rows", "rows_can_wait", "positions", "on_time", "aggs", "_places",
     )  # fmt: skip
 
     def __init__(self, spec: OperatorSpec, journal: Journal) -> None:
         self.spec = spec
         self._journal = journal
         self.windows: dict[str, Window] = dict(spec.windows)
+        #: by label, what windows give that have outputs of their own
+        self.own: dict[str, QueryOutputs] = dict(spec.own)
         self.running = tuple(
-            RunningWindow(label, number, bound) for number, (label, bound) in enumerate(spec.bound_windows.items())
+            self._window(label, number, bound) for number, (label, bound) in enumerate(spec.bound_windows.items())
         )
         self.next_number = len(self.running)
+        self.lanes: list[Lane] = []
         self.expressions = spec.expressions.including(self._wanted())
-        self.lanes: list[Lane] = self._first_lanes()
+        self.lanes = self._first_lanes()
         #: stretches of arrival numbers of rows that windows on time were there for: from, and up to
         self.on_time: tuple[tuple[int, int], ...] = ()
         self.changed(0)
@@ -67,9 +73,73 @@ class RunningQuery:
         #: rows may be turned away long after they came, and are then wanted as they were
         self.needs_raw = bool(kinds)
         self.needs_arrival = any(lane.needs_arrival for lane in self.lanes)
-        self.fails_on_rows = any(a.bound.may_fail for a in self.spec.aggs) or any(
+        #: every aggregate that some window gives, as results have them
+        self.aggs = distinct(self._sets())
+        self._places = {id(lane): self._places_in(lane) for lane in self.lanes}
+        self.fails_on_rows = any(a.bound.may_fail for a in self.aggs) or any(
             each.window.may_fail for each in self.running
         )
+        self.rows_can_wait = self.spec.rows_can_wait and all(each.rows_can_wait for each in self.own.values())
+
+    def _window(self, label: str, number: int, bound: Bound) -> RunningWindow:
+        """A window with what it gives, as its lane is to keep it."""
+        own = self.own.get(label)
+        if own is None:
+            return RunningWindow(label, number, bound)
+        aggs = self.spec.with_row_count(own.aggs)
+        return RunningWindow(label, number, bound, self.spec.taken_in_any_order(aggs) if order_free(bound) else aggs)
+
+    def _sets(self) -> list[tuple[Agg, ...]]:
+        """What windows give, each different set once; those of the query if there are no windows."""
+        found = {id(each.aggs): self.spec.aggs if each.aggs is None else each.aggs for each in self.running}
+        return [*found.values()] or [self.spec.aggs]
+
+    def _places_in(self, lane: Lane) -> list[int | None] | None:
+        """Where the aggregates of all windows are among those of a lane; None: they are the same."""
+        places = [next((i for i, a in enumerate(lane.aggs) if a.same(agg)), None) for agg in self.aggs]
+        return None if places == [*range(len(lane.aggs))] else places
+
+    def laid_out(self, lane: Lane, results: Results) -> Results:
+        """What a lane gives, with a column for every aggregate of every window."""
+        places = self._places[id(lane)]
+        if places is None or not len(results):
+            return results
+        return replace(results, values=laid_out(results.values, places, self.aggs, len(results)))
+
+    def mixed(self) -> MixedOutputs | None:
+        """How results are made of aggregates, if windows don't all give the same."""
+        spec = self.spec
+        # steps look at what the query declares, also when that window is gone
+        declared = [] if spec.steps is None or spec.shared is None else [spec.shared, *spec.own.values()]
+        if not self.own and len(declared) < 2:
+            return None
+        return MixedOutputs({each.number: self.outputs(each.label) for each in self.running}, self._of_all, declared)
+
+    def _of_all(self, aggs: Sequence[Agg]) -> list[int | None]:
+        return [next((i for i, a in enumerate(self.aggs) if a.same(agg)), None) for agg in aggs]
+
+    def outputs(self, label: str) -> QueryOutputs:
+        """What a window gives."""
+        shared = self.spec.shared
+        found = self.own.get(label, shared)
+        assert found is not None  # a query that others can be added to says what it gives
+        return found
+
+    def labels(self) -> Labels:
+        """Which columns of results belong to which window."""
+        outputs = every_field([self.outputs(each.label) for each in self.running]) if self.own else ()
+        foreign, types = {}, {}
+        for each in self.running:
+            own = {f.name for f in self.outputs(each.label).fields} if self.own else set()
+            others = {f.name for f in outputs} - own
+            kinds = dimensions([(each.label, each.window)], self.expressions.types).values()
+            kind = positions([each.window], kinds)
+            narrow = {} if kind is None or kind == self.positions else dict.fromkeys(POSITIONS, kind)
+            if kind is None:
+                others |= set(POSITIONS)
+            foreign[each.label] = frozenset() if self.spec.selects else frozenset(others)
+            types[each.label] = {} if self.spec.selects else narrow
+        return Labels(foreign, types, self.spec.label)
 
     @property
     def told_apart(self) -> Callable[[], Identity] | None:
@@ -82,7 +152,9 @@ class RunningQuery:
     def _wanted(self) -> Iterable[str]:
         """All row expressions that windows and aggregates look at."""
         of_windows = (column for each in self.running for column in each.window.columns)
-        return dict.fromkeys([*of_windows, *(column for a in self.spec.aggs for column in a.inputs)])
+        # a lane whose windows are all gone goes on with the aggregates of the query
+        sets = [*self._sets(), *(lane.aggs for lane in self.lanes)]
+        return dict.fromkeys([*of_windows, *(column for aggs in sets for a in aggs for column in a.inputs)])
 
     def used_columns(self) -> Mapping[str, pa.DataType]:
         """All row expressions that the lanes of now look at, and their types."""
@@ -113,25 +185,44 @@ class RunningQuery:
     def _dimensions(self, windows: Sequence[RunningWindow]) -> dict[str, np.dtype]:
         return dimensions([(each.label, each.window) for each in windows], self.expressions.types)
 
-    def add(self, label: str, window: Window, watermark: int, next_row: int) -> None:
-        """Give this window too from now on, starting with the first one whose rows are all still there."""
+    def add(self, label: str, window: Window, aggregates: Mapping[str, object], watermark: int, next_row: int) -> None:
+        """Give this window too from now on, starting with the first one whose rows are all still there, with all that
+        it gives: what `aggregates` say, if there are any."""
         if label in self.windows:
-            raise QueryError(f"window {label!r} is there already: remove it first, or choose another label")
+            raise QueryError(f"query {label!r} is there already: remove it first, or choose another label")
         bound = normal_form(window.labelled(label, self.spec.domain))
-        added = RunningWindow(label, self.next_number, bound)
-        self.expressions = self.expressions.including(bound.columns)
+        if aggregates:
+            self._give(label, aggregates)
+        added = self._window(label, self.next_number, bound)
+        self.expressions = self.expressions.including(
+            [*bound.columns, *(c for a in added.aggs or () for c in a.inputs)]
+        )
         ordered = not order_free(bound)
         if ordered and self.spec.early is not None:
             raise QueryError(f"window {label!r}: {NOT_EARLY}")
         serving = next((lane for lane in self.lanes if lane.ordered == ordered), None)
         if serving is not None:
-            serving.add_window(added, watermark)
+            serving.add_query(added, watermark)
         else:
             self.lanes = [*self.lanes, self._late_lane(added, watermark)]
         self.running = (*self.running, added)
         self.windows = {**self.windows, label: window}
         self.next_number += 1
         self.changed(next_row)
+        for lane in self.lanes:
+            if isinstance(lane, RowLane):
+                lane.know(self.expressions.types, next_row)
+
+    def _give(self, label: str, aggregates: Mapping[str, object]) -> None:
+        """A window that is about to be added has outputs of its own."""
+        if self.spec.outputs_for is None or self.spec.shared is None:
+            raise QueryError(
+                f"add({label!r}): this query gives relations or rows of its windows, and no aggregates; windows that "
+                "are added to it give the same: leave the aggregates out"
+            )
+        own = self.spec.outputs_for(label, aggregates)
+        check_types(label, own, {each.label: self.outputs(each.label) for each in self.running})
+        self.own = {**self.own, label: own}
 
     def _late_lane(self, window: RunningWindow, watermark: int) -> Lane:
         """A lane that begins in the middle of the stream."""
@@ -141,19 +232,20 @@ class RunningQuery:
             return rows
         partials = self._partial_lane([])
         partials.last_time = max(lane.last_time for lane in self.lanes)
-        partials.add_window(window, watermark)
+        partials.add_query(window, watermark)
         return partials
 
     def remove(self, label: str, next_row: int) -> None:
         """Stop giving this window."""
         if label not in self.windows:
-            raise QueryError(f"there is no window {label!r} to remove; there are {', '.join(self.windows)}")
+            raise QueryError(f"there is no query {label!r} to remove; there are {', '.join(self.windows)}")
         gone = next(each for each in self.running if each.label == label)
         for lane in self.lanes:
             if any(each.number == gone.number for each in lane.queries):
-                lane.remove_window(gone.number)
+                lane.remove_query(gone.number)
         self.running = tuple(each for each in self.running if each.label != label)
         self.windows = {known: window for known, window in self.windows.items() if known != label}
+        self.own = {known: own for known, own in self.own.items() if known != label}
         self.changed(next_row)
 
     def facts(self) -> list[dict[str, Any]]:
@@ -167,15 +259,23 @@ class RunningQuery:
             for lane in self.lanes
         ]
 
-    def resume(self, facts: Mapping[str, Any], windows: Mapping[str, tuple[Window, Bound]]) -> None:
+    def resume(
+        self,
+        facts: Mapping[str, Any],
+        windows: Mapping[str, tuple[Window, Bound]],
+        own: Mapping[str, QueryOutputs],
+    ) -> None:
         """Have the windows and lanes that a snapshot says, the lanes still empty."""
         self.on_time = tuple((since, until) for since, until in facts["on_time"])
         self.next_number = facts["next_number"]
         self.windows = {label: window for label, (window, _) in windows.items()}
-        self.running = tuple(RunningWindow(label, number, windows[label][1]) for label, number, _ in facts["windows"])
+        self.own = dict(own)
+        self.running = tuple(self._window(label, number, windows[label][1]) for label, number, _ in facts["windows"])
+        self.lanes = []
         self.expressions = self.spec.expressions.including(self._wanted())
         by_number = {each.number: each for each in self.running}
         self.lanes = [self._resumed([by_number[n] for n in lane["numbers"]], lane) for lane in facts["lanes"]]
+        self.expressions = self.expressions.including(self._wanted())
 
     def _resumed(self, windows: Sequence[RunningWindow], known: Mapping[str, Any]) -> Lane:
         """A lane as a snapshot says that it was, if it can have been so."""

@@ -13,6 +13,7 @@ from panes.aggregates.rows import in_any_order
 from panes.errors import QueryError
 from panes.slicing.identity import Identity
 from panes.slicing.lane import Agg
+from panes.slicing.outputs import QueryOutputs
 from panes.units import TimeDomain
 from panes.windows.base import ALWAYS, NEVER, Bound, Window
 from panes.windows.codec import has_form, window_to_json
@@ -95,6 +96,18 @@ class OperatorSpec:
     void: str | None = None
     #: what users call the results, to show; none: as the aggregates are called
     outputs: tuple[str, ...] = ()
+    #: what windows give that have nothing of their own, as `aggs` and `finalize` say it; None: nobody asks
+    shared: QueryOutputs | None = None
+    #: by label, what windows give that have outputs of their own
+    own: Mapping[str, QueryOutputs] = field(default_factory=dict)
+    #: outputs as users write them, or as a snapshot has them, for a window with this label; None: none can be added
+    outputs_for: Callable[[str, Mapping[str, object]], QueryOutputs] | None = None
+    #: what is done to results after `finalize`, which does it too; for windows that don't all give the same
+    steps: Callable[[pa.Table], pa.Table] | None = None
+    #: what the label of a window is called in results; None: it is not in them
+    label: str | None = "window"
+    #: results have the columns that they have whatever windows give, since a step says which
+    selects: bool = False
 
     def __post_init__(self) -> None:
         if self.store not in STORES:
@@ -108,10 +121,16 @@ class OperatorSpec:
     @cached_property
     def aggs_in_any_order(self) -> tuple[Agg, ...]:
         """The aggregates for windows that take rows in any order."""
-        types = self.expressions.including(text for a in self.aggs for text in a.inputs).types
-        return tuple(
-            replace(a, bound=in_any_order(a.bound, tuple(types[text] for text in a.inputs))) for a in self.aggs
-        )
+        return self.taken_in_any_order(self.aggs)
+
+    def taken_in_any_order(self, aggs: tuple[Agg, ...]) -> tuple[Agg, ...]:
+        """Aggregates as windows have them that take rows in any order."""
+        types = self.expressions.including(text for a in aggs for text in a.inputs).types
+        return tuple(replace(a, bound=in_any_order(a.bound, tuple(types[text] for text in a.inputs))) for a in aggs)
+
+    def with_row_count(self, aggs: tuple[Agg, ...]) -> tuple[Agg, ...]:
+        """Aggregates as lanes keep them: early results need the number of rows, too, after these."""
+        return aggs if self.early is None else (*aggs, self.aggs[-1])
 
     @cached_property
     def written_windows(self) -> dict[str, dict[str, Any]]:
@@ -121,12 +140,14 @@ class OperatorSpec:
     @cached_property
     def whole_identity(self) -> dict[str, Any]:
         """What makes a query this query: windows as declared (those added later are state), and all else."""
-        return {**self.identity, "windows": {label: repr(window) for label, window in self.windows}}
+        own = {"outputs": {label: dict(each.computed) for label, each in self.own.items()}} if self.own else {}
+        return {**self.identity, "windows": {label: repr(window) for label, window in self.windows}, **own}
 
     @cached_property
     def user_code(self) -> bool:
         """Whether there is state that only users' own Python code understands."""
-        own_cells = any(f.python for a in self.aggs for f in a.bound.fields)
+        every = (*self.aggs, *(a for each in self.own.values() for a in each.aggs))
+        own_cells = any(f.python for a in every for f in a.bound.fields)
         return own_cells or not all(has_form(window) for _, window in self.windows)
 
     @property

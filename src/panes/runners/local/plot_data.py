@@ -191,9 +191,9 @@ def _axes(panels: list[Panel]) -> list[str]:
 
 
 def _title(plan: QueryPlan, outputs: list[str], windows: int) -> str:
-    written = plan.aggregation.written
+    written = {name: said for each in plan.aggregations for name, said in each.written.items()}
     named = []
-    for name in outputs or list(plan.aggregation.outputs):
+    for name in outputs or list(written):
         said = written.get(name, name)
         named.append(name if said == name else f"{name} = {said}")
     over = str(plan.windows[0][1]) if len(plan.windows) == 1 else f"{len(plan.windows)} windows"
@@ -222,7 +222,8 @@ def _chosen(
     plan: QueryPlan, results: pa.Table, given: dict[str, _Windows], facts: list[str]
 ) -> tuple[list[str], list[str]]:
     """Which windows and outputs there is room for."""
-    outputs = [name for name in plan.aggregation.outputs if _is_number(results.schema.field(name).type)]
+    every = dict.fromkeys(name for each in plan.aggregations for name in each.outputs)
+    outputs = [name for name in every if _is_number(results.schema.field(name).type)]
     if not outputs:
         facts.append("no output is a number, so windows are drawn without results")
     labels = [label for label, windows in given.items() if len(windows.end)]
@@ -391,7 +392,7 @@ def _few_rows(trace: Trace | None, key: dict[str, object] | None, plan: QueryPla
 
 def _input(plan: QueryPlan, output: str, table: pa.Table) -> str | None:
     """The column of numbers that an output is made of, if it is one."""
-    aggregation = plan.aggregation
+    aggregation = next(each for each in plan.aggregations if output in each.outputs)
     made_of = aggregation.outputs[output].columns
     inputs = dict.fromkeys(text for agg in aggregation.aggs if agg.name in made_of for text in agg.inputs)
     columns = [aggregation.inputs[text].column for text in inputs if text in aggregation.inputs]

@@ -216,6 +216,6 @@ def _drawn_columns(plan: QueryPlan) -> list[str]:
     """
     if plan.stream.where:
         return []
-    inputs = plan.aggregation.inputs.values()
+    inputs = (e for each in plan.aggregations for e in each.inputs.values())
     read = [e.column for e in inputs if e.column is not None and e.column in plan.stream.schema.names]
     return list(dict.fromkeys((*plan.stream.keys, *read)))

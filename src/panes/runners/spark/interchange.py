@@ -94,7 +94,7 @@ def _aligned(operators: Mapping[int, SliceOperator], groups: int, schema: pa.Sch
     parts = []
     for group, op in operators.items():
         due = reach(op, reached)
-        facts, tables = spread(op.spec, unpack(op.snapshot()), group, groups)
+        facts, tables = spread([lane.aggs for lane in op.lanes], unpack(op.snapshot()), group, groups)
         facts["groups"] = KeyGroups(hash_groups(group, groups)).spans()
         parts.append((facts, {**tables, **({DUE: due[0]} if due else {})}))
     # groups without state have had no rows: they are nobody's, and go with the first

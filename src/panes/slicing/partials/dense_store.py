@@ -8,6 +8,7 @@ several queries over the same slices are answered once.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 import pyarrow as pa
@@ -48,6 +49,7 @@ class DenseStore(Store):
         self, aggs: Sequence[BoundAggregate], *, keyed: bool, store: str, journal: Journal | None = None
     ) -> None:
         self._aggs = tuple(aggs)
+        self._asked = tuple(enumerate(aggs))  # by their place: those that windows are answered with
         self._keyed = keyed
         self._store = store
         self._ring = Ring(aggs, columns=1, tree=store == "eager", journal=journal or Journal())
@@ -156,10 +158,11 @@ class DenseStore(Store):
         rows, offsets = self._ring.cover(lo, hi)
         self._folded += len(rows)
         if _SHARED * len(lo) < len(self._ring):
-            return [agg.lower_ranges(cells, rows, offsets) for agg, cells in zip(self._aggs, self._ring.flat)]
+            return [agg.lower_ranges(self._ring.flat[a], rows, offsets) for a, agg in self._asked]
         slices = self._ring.rows()
         found = []
-        for agg, cells in zip(self._aggs, self._ring.flat):
+        for a, agg in self._asked:
+            cells = self._ring.flat[a]
             if agg.ufuncs is None:
                 found.append(agg.lower_ranges(cells, rows, offsets))
                 continue
@@ -179,12 +182,13 @@ class DenseStore(Store):
         rows = self._ring.row(np.arange(first, hi))
         self._folded += len(rows)
         starts = lo - first
-        return [agg.lower_endings(cells.take(rows), starts) for agg, cells in zip(self._aggs, self._ring.flat)]
+        flat = self._ring.flat
+        return [agg.lower_endings(flat[a].take(rows), starts) for a, agg in self._asked]
 
     def _answer_few(self, lo: Array, hi: Array, news: Array) -> WindowAnswers:
         keys = self._ring.width
         chosen, cells = self._fold_few(lo, hi, news)
-        values = tuple([agg.lower(folded) for agg, folded in zip(self._aggs, cells)])
+        values = tuple([agg.lower(folded) for (_, agg), folded in zip(self._asked, cells)])
         return WindowAnswers(np.bincount(chosen // keys, minlength=len(lo)), chosen % keys, values)
 
     def _fold_few(self, lo: Array, hi: Array, news: Array) -> tuple[Array, list[Cells]]:
@@ -196,7 +200,7 @@ class DenseStore(Store):
             seen = self._seen(*self._index(news, hi))
         self._folded += len(index)
         chosen = seen.nonzero()[0]
-        found = [agg.fold(cells.take(index), offsets) for agg, cells in zip(self._aggs, self._ring.flat)]
+        found = [agg.fold(self._ring.flat[a].take(index), offsets) for a, agg in self._asked]
         return chosen, found if len(chosen) == len(seen) else [folded.take(chosen) for folded in found]
 
     def _index(self, lo: Array, hi: Array) -> tuple[Array, Array]:
@@ -225,8 +229,13 @@ class DenseStore(Store):
 
     def _answer_many(self, start: Array, end: Array, distinct: Array, news: dict[int, Array]) -> WindowAnswers:
         folds, asked = self._fold(start, end, distinct, news)
-        values = [agg.lower(picked(self._ring, a, agg, folds, asked)) for a, agg in enumerate(self._aggs)]
+        values = [agg.lower(picked(self._ring, a, agg, folds, asked)) for a, agg in self._asked]
         return WindowAnswers(asked.counts, asked.slots, tuple(values))
+
+    def only(self, which: Sequence[int]) -> DenseStore:
+        view = copy(self)  # of the same ring
+        view._asked = tuple((a, self._aggs[a]) for a in which)
+        return view
 
     def partials(self, lo: Array, hi: Array) -> CellList:
         if not len(lo):
@@ -259,7 +268,7 @@ class DenseStore(Store):
             rows, offsets = self._ring.cover(lo, hi)
             index = rows * self._ring.columns + slot
             self._folded += len(index)
-            return tuple(agg.lower_ranges(cells, index, offsets) for agg, cells in zip(self._aggs, self._ring.flat))
+            return tuple(agg.lower_ranges(self._ring.flat[a], index, offsets) for a, agg in self._asked)
 
     def holds(self, slot: int, lo: Array, hi: Array) -> Array:
         if slot >= self._ring.width:

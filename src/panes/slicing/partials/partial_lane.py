@@ -25,6 +25,7 @@ from panes.slicing.partials.sessions_behind import SessionsBehind
 from panes.slicing.partials.slice_partials import SlicePartials
 from panes.slicing.partials.slices_behind import SlicesBehind
 from panes.slicing.partials.store import CellList, fold_equal
+from panes.slicing.shares import Shares
 from panes.state.entries import Held
 from panes.state.journal import Journal, Replaced, Watched
 from panes.windows.base import ALWAYS, ContextFree
@@ -36,7 +37,7 @@ class PartialLane(Lane):
     """For windows that need no rows and no order."""
 
     ordered = False
-    replaced = Replaced("watermark", "last_time", "keys")
+    replaced = Replaced("watermark", "last_time", "keys", "aggs")
 
     def __init__(
         self,
@@ -52,7 +53,8 @@ class PartialLane(Lane):
         journal: Journal | None = None,
     ) -> None:
         """`early`: windows are also given before they close; the last aggregate then counts rows."""
-        super().__init__(aggs, lateness)
+        shares = Shares(queries, aggs)
+        super().__init__(shares.aggs, lateness)
         self._journal = journal or Journal()
         self.keyed = keyed
         self.watermark = ALWAYS
@@ -61,14 +63,14 @@ class PartialLane(Lane):
         others = [q for q in queries if not isinstance(q.window, ContextFree)]
         self.slices = SlicePartials(
             context_free,
-            aggs,
+            shares,
             keyed=keyed,
             store=store,
             emit_empty=emit_empty,
             in_order=in_order,
             journal=self._journal,
         )
-        self.sessions = SessionPartials(others, aggs, self._journal)
+        self.sessions = SessionPartials(others, shares, self._journal)
         self.revisions = Revisions(self._journal)
         self.early = EarlyGiven(corrected=lateness is not None, journal=self._journal) if early else None
         self._lifter = AtomLifter()
@@ -200,22 +202,33 @@ class PartialLane(Lane):
             return ALWAYS
         return min(self.slices.windows.next_end(watermark), self.sessions.next_due(watermark))
 
-    def add_window(self, query: RunningWindow, watermark: int) -> None:
+    def add_query(self, query: RunningWindow, watermark: int) -> None:
         """Give this window too, from the first one on whose rows are all still held in slices of their own."""
         self.watermark = max(self.watermark, watermark)
+        complete = self.slices.note_complete(query, self.queries, self.last_time)
+        self._share([*self.queries, query])
         if isinstance(query.window, ContextFree):
-            self.slices.add_query(query, self.watermark, self._progress(), self.last_time)
+            self.slices.add_query(query, self.watermark, self._progress(), self.last_time, complete)
         else:
             self.sessions.add_query(query, self.last_time)
 
-    def remove_window(self, number: int) -> None:
+    def remove_query(self, number: int) -> None:
         """Stop giving this window; edges that only it had are cut no more."""
         if any(q.number == number for q in self.slices.windows.queries):
             self.slices.remove_query(number, self._progress(), self.last_time)
+        self.slices.forget_query(number)
         self.sessions.remove_query(number)
+        self._share(self.queries)
         self.revisions.forget_query(number)
         if self.early is not None:
             self.early.forget_query(number)
+
+    def _share(self, queries: Sequence[RunningWindow]) -> None:
+        """Keep what these windows give, and nothing else."""
+        shares = Shares(queries, self.sessions.shares.default)
+        self.slices.share(shares)
+        self.sessions.share(shares)
+        self.aggs = shares.aggs
 
     def banks(self) -> Mapping[str, Held]:
         found: dict[str, Held] = {"cells": self.slices, "sessions": self.sessions, "revisions": self.revisions}

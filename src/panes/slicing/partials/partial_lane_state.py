@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 Array = np.ndarray
 _FACTS = ("watermark", "last_time", "purged_to")
 _ADDED = ("query", "start", "after")
+_COMPLETE = ("query", "start")
 
 
 def dump(lane: PartialLane, slots: Array) -> dict[str, pa.Table]:
@@ -31,13 +32,16 @@ def dump(lane: PartialLane, slots: Array) -> dict[str, pa.Table]:
     starts = side.slices.starts
     added = [(n, a.start, a.after) for n, a in side.admissions.items()]
     added += [(s.query.number, s.clean_after, ALWAYS) for s in lane.sessions.running]
-    return {
+    tables = {
         "facts": _table(_FACTS, [(lane.watermark, lane.last_time, side.known_purged(lane.last_time))]),
         # without keys every slice is that of all rows, so that a part without them has none
         "slices": pa.table({"start": starts if lane.keyed or len(slots) else starts[:0]}),
         "bounds": _table(("start", "end"), list(side.odd_bounds().items())),
         "added": _table(_ADDED, added),
     }
+    if side.complete_from:
+        tables["complete"] = _table(_COMPLETE, [*side.complete_from.items()])
+    return tables
 
 
 def load(lane: PartialLane, tables: Mapping[str, pa.Table], slot_map: Any) -> None:
@@ -54,6 +58,10 @@ def load(lane: PartialLane, tables: Mapping[str, pa.Table], slot_map: Any) -> No
     if len(slot_map):
         lane.keys = max(lane.keys, int(slot_map.max()) + 1)
     _load_added(lane, read_table(tables, "added", dict.fromkeys(_ADDED, INT64)))
+    if "complete" in tables:
+        complete = read_table(tables, "complete", dict.fromkeys(_COMPLETE, INT64))
+        _check_queries(numbers(complete, "query"), lane)
+        lane.slices.complete_from.update(zip(*(numbers(complete, name).tolist() for name in _COMPLETE)))
     starts = numbers(read_table(tables, "slices", {"start": INT64}), "start")
     rising(starts, "where slices begin")
     bounds = read_table(tables, "bounds", {"start": INT64, "end": INT64})

@@ -16,6 +16,7 @@ from panes.slicing.partials.lane_results import corrections, join, no_results
 from panes.slicing.partials.lifting import Atoms
 from panes.slicing.partials.revisions import Revisions
 from panes.slicing.partials.session_store import GIVEN, OPEN, Pieces, SessionStore
+from panes.slicing.shares import Shares
 from panes.state.checked import demand
 from panes.state.entries import Entries, EntryBank, EntryColumn, entry_columns
 from panes.state.journal import Journal, Replaced, Watched
@@ -41,18 +42,31 @@ class SessionPartials(EntryBank):
     """Sessions of all keys and session queries."""
 
     declared = entry_columns("query", "first", "end", given=EntryColumn(pa.bool_()))
-    replaced = Replaced("running")
+    replaced = Replaced("running", "shares", "codec")
 
-    def __init__(self, queries: Sequence[RunningWindow], aggs: Sequence[Agg], journal: Journal | None = None) -> None:
-        self.aggs = tuple(aggs)
-        self.codec = PartialColumns([a.bound for a in self.aggs])
+    def __init__(self, queries: Sequence[RunningWindow], shares: Shares, journal: Journal | None = None) -> None:
+        self.share(shares)
         self._journal = journal or Journal()
         self.running: list[SessionQuery] = []
         for query in queries:
             self._start(query, ALWAYS)
 
+    def share(self, shares: Shares) -> None:
+        """Know these aggregates from now on; stores have what their queries give."""
+        self.shares = shares
+        self.codec = PartialColumns([a.bound for a in shares.aggs])
+
     def __bool__(self) -> bool:
         return bool(self.running)
+
+    @property
+    def aggs(self) -> tuple[Agg, ...]:
+        """Those of all windows of the lane; a store of sessions has only what its query gives."""
+        return self.shares.aggs
+
+    def aggs_of(self, query: RunningWindow) -> tuple[Agg, ...]:
+        """What a query gives."""
+        return self.shares.default if query.aggs is None else query.aggs
 
     def begin(self) -> list[Watched]:
         """A call begins: objects whose attributes it may replace."""
@@ -62,7 +76,8 @@ class SessionPartials(EntryBank):
         window = query.window
         assert isinstance(window, Sessions)
         self._journal.keep_length(self.running)
-        self.running.append(SessionQuery(query, window, SessionStore(self.aggs, self._journal), clean_after))
+        store = SessionStore(self.aggs_of(query), self._journal)
+        self.running.append(SessionQuery(query, window, store, clean_after))
 
     def add_query(self, query: RunningWindow, last_time: int) -> None:
         """Give sessions of this query too: those that begin so late that all their rows are still to come."""
@@ -111,7 +126,8 @@ class SessionPartials(EntryBank):
                 end = _plus(atoms.last, session.window.gap)
             else:
                 end = atoms.reach[columns.index(session.window.gap_column) - len(columns)]
-            session.store.add(atoms.slots, atoms.first, end, atoms.cells, apart=atoms.one_per_key)
+            cells = tuple(atoms.cells[a] for a in self.shares.of(session.query.number))
+            session.store.add(atoms.slots, atoms.first, end, cells, apart=atoms.one_per_key)
 
     def due(self, watermark: int, *, keep: bool) -> Results:
         """Sessions that ended before the watermark. `keep`: late rows may still join them."""
@@ -136,7 +152,7 @@ class SessionPartials(EntryBank):
         if not len(pieces):
             return no_results(self.aggs)
         number = np.full(len(pieces), session.query.number, np.int64)
-        values = tuple(a.bound.lower(c) for a, c in zip(self.aggs, pieces.cells))
+        values = self._lowered(session, pieces.cells)
         return Results(number, pieces.slots, pieces.first, pieces.end, values)
 
     def standing(self) -> Results:
@@ -165,10 +181,14 @@ class SessionPartials(EntryBank):
         if not len(ids):
             return no_results(self.aggs)
         number = np.full(len(ids), session.query.number, np.int64)
-        return Results(number, store.slot[ids], store.first[ids], store.end[ids], self._values(store, ids))
+        return Results(number, store.slot[ids], store.first[ids], store.end[ids], self._values(session, ids))
 
-    def _values(self, store: SessionStore, ids: Array) -> tuple[pa.Array, ...]:
-        return tuple(a.bound.lower(c) for a, c in zip(self.aggs, store.cells(ids)))
+    def _values(self, session: SessionQuery, ids: Array) -> tuple[pa.Array, ...]:
+        return self._lowered(session, session.store.cells(ids))
+
+    def _lowered(self, session: SessionQuery, cells: Sequence[Cells]) -> tuple[pa.Array, ...]:
+        values = [a.bound.lower(c) for a, c in zip(self.aggs_of(session.query), cells)]
+        return self.shares.spread(session.query.number, values)
 
     def entries(self, slots: Array) -> Entries:
         held = [(session.query.number, session.store, session.store.held(slots)) for session in self.running]
@@ -179,12 +199,18 @@ class SessionPartials(EntryBank):
             "given": [store.state[ids] == GIVEN for _, store, ids in held],
         }
         none = np.empty(0, np.int64)
-        cells = [tuple(a.bound.empty(0) for a in self.aggs), *(store.cells(ids) for _, store, ids in held)]
+        cells = [tuple(a.bound.empty(0) for a in self.aggs)]
+        cells += [self._in_place(number, store.cells(ids), len(ids)) for number, store, ids in held]
         return Entries(
             np.concatenate([none, *(store.slot[ids] for _, store, ids in held)]),
             {name: np.concatenate([none.astype(bool) if name == "given" else none, *c]) for name, c in columns.items()},
             tuple(map(Cells.concat, zip(*cells))),
         )
+
+    def _in_place(self, number: int, cells: Sequence[Cells], n: int) -> tuple[Cells, ...]:
+        """What the store of a query has, beside nothing of the aggregates that it does not give."""
+        given = dict(zip(self.shares.of(number), cells))
+        return tuple(given[i] if i in given else a.bound.empty(n) for i, a in enumerate(self.aggs))
 
     def take_in(self, found: Entries) -> None:
         queries = found.columns["query"]
@@ -197,7 +223,8 @@ class SessionPartials(EntryBank):
             same = slots[1:] == slots[:-1]
             demand((first <= end).all(), "a session ends before it begins")
             demand((first[1:] > end[:-1])[same].all(), "two sessions of a key overlap")
-            session.store.load(Pieces(slots, first, end, tuple(c.take(order) for c in found.cells)), given)
+            cells = tuple(found.cells[place].take(order) for place in self.shares.of(session.query.number))
+            session.store.load(Pieces(slots, first, end, cells), given)
 
     def used_slots(self) -> Array:
         return np.concatenate([np.empty(0, np.int64), *(s.store.used_slots() for s in self.running)])
@@ -262,7 +289,7 @@ class SessionPartials(EntryBank):
             if given and (old_first, old_end) != (first, end) and old_first > session.clean_after:
                 revision = revisions.next((number, slot, old_first, old_end), given=True)
                 void.append((number, old_first, old_end, revision))
-        return corrections(slot, spans + void, len(void), self._values(store, now[: len(spans)]))
+        return corrections(slot, spans + void, len(void), self._values(session, now[: len(spans)]))
 
 
 def _plus(times: Array, gap: Array | int) -> Array:

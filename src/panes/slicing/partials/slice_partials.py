@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from panes.aggregates.base import Cells
 from panes.aggregates.columns import PartialColumns
 from panes.slicing.arrays import spread
-from panes.slicing.lane import Agg, Results, RowBatch, RunningWindow
+from panes.slicing.lane import Results, RowBatch, RunningWindow
 from panes.slicing.partials.dense_store import DenseStore
 from panes.slicing.partials.empty_windows import EmptyWindows
 from panes.slicing.partials.lane_results import no_results
@@ -23,6 +24,7 @@ from panes.slicing.partials.slices import EdgeCache, SliceList
 from panes.slicing.partials.sparse_store import SparseStore
 from panes.slicing.partials.store import SMALL, CellList, Store, WindowAnswers, fold_equal, mostly_empty
 from panes.slicing.partials.time_windows import Spans, TimeWindows
+from panes.slicing.shares import Shares
 from panes.slicing.window_set import WindowSet
 from panes.state.entries import Entries, EntryBank, entry_columns
 from panes.state.journal import Journal, Replaced, Watched
@@ -48,6 +50,9 @@ class SlicePartials(EntryBank):
 
     declared = entry_columns("start")
     replaced = Replaced(
+        "aggs",
+        "shares",
+        "codec",
         "updates",
         "merges",
         "windows",
@@ -65,7 +70,7 @@ class SlicePartials(EntryBank):
     def __init__(
         self,
         queries: Sequence[RunningWindow],
-        aggs: Sequence[Agg],
+        shares: Shares,
         *,
         keyed: bool,
         store: str,
@@ -74,7 +79,8 @@ class SlicePartials(EntryBank):
         journal: Journal | None = None,
     ) -> None:
         """`in_order`: no row comes before one that has come, so slices are joined as soon as windows have ended."""
-        self.aggs = tuple(aggs)
+        self.shares = shares
+        self.aggs = shares.aggs
         self.codec = PartialColumns([a.bound for a in self.aggs])
         self.in_order = in_order
         self._journal = journal or Journal()
@@ -84,6 +90,8 @@ class SlicePartials(EntryBank):
         self.edges = EdgeCache(self.windows.windows, self._journal)
         self.slices = SliceList()
         self.admissions: dict[int, Admission] = {}
+        #: of queries that were added with aggregates which nobody gave: from when on there are partials of them all
+        self.complete_from: dict[int, int] = {}
         #: rows before this were forgotten
         self.purged_to = ALWAYS
         #: the last slice forgotten, with its end where it can't be found out later
@@ -210,7 +218,24 @@ class SlicePartials(EntryBank):
             spans, lo, hi, news = spans.take(some), lo[some], hi[some], news[some]
         if not len(spans):
             return spans, None
-        return spans, self.store.answer(lo, hi, news)
+        if self.shares.whole:
+            return spans, self.store.answer(lo, hi, news)
+        return spans, self._answer_apart(spans.number, lo, hi, news)
+
+    def _answer_apart(self, number: Array, lo: Array, hi: Array, news: Array) -> WindowAnswers:
+        """The same, of windows some of which give only some aggregates: those that give the same ones together."""
+        groups = self.shares.groups(number)
+        found = [self.store.only(given).answer(lo[some], hi[some], news[some]) for given, some in groups]
+        counts = np.empty(len(number), np.int64)
+        for (_, some), answers in zip(groups, found):
+            counts[some] = answers.counts
+        begin = np.cumsum(counts) - counts
+        places = [spread(begin[some], begin[some] + counts[some])[0] for _, some in groups]
+        slots = np.empty(int(counts.sum()), np.int64)
+        for at, answers in zip(places, found):
+            slots[at] = answers.slots
+        parts = [(given, at, answers.values) for (given, _), at, answers in zip(groups, places, found)]
+        return WindowAnswers(counts, slots, self.shares.in_place(parts))
 
     def partials(self, spans: Spans) -> CellList:
         """What windows hold, before it is lowered: `at` is the number of the window; those without rows have none."""
@@ -250,7 +275,58 @@ class SlicePartials(EntryBank):
         """Which of the windows are to be given for one key, and what they come to."""
         lo, hi, news = self._ranges(spans)
         there = np.flatnonzero(self.store.holds(slot, news, hi))
-        return there, self.store.answer_one(slot, lo[there], hi[there])
+        lo, hi = lo[there], hi[there]
+        if self.shares.whole:
+            return there, self.store.answer_one(slot, lo, hi)
+        groups = self.shares.groups(spans.number[there])
+        parts = [(g, some, self.store.only(g).answer_one(slot, lo[some], hi[some])) for g, some in groups]
+        return there, self.shares.in_place(parts)
+
+    def lowered(self, numbers: Array, cells: Sequence[Cells]) -> tuple[pa.Array, ...]:
+        """Results of partials, each of a window of the query with this number."""
+        if self.shares.whole:
+            return tuple(a.bound.lower(c) for a, c in zip(self.aggs, cells))
+        parts = [
+            (given, some, [self.aggs[a].bound.lower(cells[a].take(some)) for a in given])
+            for given, some in self.shares.groups(numbers)
+        ]
+        return self.shares.in_place(parts)
+
+    def share(self, shares: Shares) -> None:
+        """Keep these aggregates from now on: those that are there as they are, others from the next row on."""
+        before, self.shares, self.aggs = self.shares, shares, shares.aggs
+        places = before.places_of(self.aggs)
+        if places == [*range(len(before.aggs))]:
+            return
+        self.codec = PartialColumns([a.bound for a in self.aggs])
+        held = self.store.cells(None)
+        cells = tuple(
+            agg.bound.empty(len(held)) if at is None else held.cells[at] for agg, at in zip(self.aggs, places)
+        )
+        ragged = not all(a.bound.dense for a in before.aggs)
+        self.store = self._new_store(dense=(self.dense or ragged) and all(a.bound.dense for a in self.aggs))
+        self.store.open(np.arange(len(self.slices)), len(self.slices))
+        self.store.add(CellList(held.at, held.slots, cells))
+        self._checked = SMALL
+
+    def note_complete(self, query: RunningWindow, others: Sequence[RunningWindow], last_time: int) -> int:
+        """From when on there are partials of all that a query gives, which is about to be added."""
+        known = []
+        for agg in self.shares.default if query.aggs is None else query.aggs:
+            at = self.shares.places_of([agg])[0]
+            givers = [q.number for q in others if at in self.shares.of(q.number)]
+            new = last_time + 1 if at is None and last_time > ALWAYS else ALWAYS
+            known.append(min((self.complete_from.get(n, ALWAYS) for n in givers), default=new))
+        complete = max(known, default=ALWAYS)
+        if complete > ALWAYS:
+            self._journal.keep_container(self.complete_from)
+            self.complete_from[query.number] = complete
+        return complete
+
+    def forget_query(self, number: int) -> None:
+        """A query is gone, whether its windows lay on slices or not."""
+        self._journal.keep_container(self.complete_from)
+        self.complete_from.pop(number, None)
 
     def purge_now_and_then(self, progress: int) -> None:
         """Purge when slices have become an eighth more: finding out which can go costs as much as to answer windows."""
@@ -367,13 +443,18 @@ class SlicePartials(EntryBank):
         self.store.open(np.arange(len(both)), len(both))
         self.take_in(Entries(held.slots, {"start": here[held.at]}, held.cells))
 
-    def add_query(self, query: RunningWindow, watermark: int, progress: int, last_time: int) -> None:
-        """Give this query's windows too, from the first one on whose rows are all held, in slices of their own."""
+    def add_query(
+        self, query: RunningWindow, watermark: int, progress: int, last_time: int, complete: int = ALWAYS
+    ) -> None:
+        """Give this query's windows too, from the first one on whose rows are all held, in slices of their own.
+
+        `complete`: from when on there are partials of all that it gives.
+        """
         self._change(progress, last_time, [*self.windows.queries, query])
         # Windows that begin or end inside a slice that is there can't be told apart from it, now or later.
         starts, ends = self.edges.frozen
         _, crossed = WindowSet(TIME, [query]).crossed(starts, starts, ends - 1)
-        first = max(self.purged_to, int(crossed.max(initial=ALWAYS)) + 1)
+        first = max(self.purged_to, int(crossed.max(initial=ALWAYS)) + 1, complete)
         self._journal.keep_container(self.admissions)
         self.admissions[query.number] = Admission(first, watermark)
 

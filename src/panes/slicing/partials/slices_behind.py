@@ -188,8 +188,8 @@ def _lowered(side: SlicePartials, spans: Spans, parts: Sequence[CellList]) -> Re
     at, slots = np.concatenate([part.at for part in parts]), np.concatenate([part.slots for part in parts])
     all_ = fold_equal(CellList(at, slots, cells), bound)
     counts = np.bincount(all_.at, minlength=len(spans))
+    values = side.lowered(spans.number[all_.at], all_.cells)
     spans = spans.take(np.flatnonzero(counts))
-    values = tuple(a.lower(c) for a, c in zip(bound, all_.cells))
     return Results(spans.number, all_.slots, spans.start, spans.end, values, counts[counts > 0] if side.keyed else None)
 
 

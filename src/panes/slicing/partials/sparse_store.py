@@ -7,6 +7,7 @@ of the list that they overlap is sorted again. Windows fold (or select from) all
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 import pyarrow as pa
@@ -148,6 +149,12 @@ class SparseStore(Store):
             index, slots, which, bounds = index[kept], slots[kept], which[fresh], kept_bounds
         values = tuple(a.lower_ranges(c.view(), index, bounds) for a, c in zip(self._aggs, self._cells))
         return WindowAnswers(np.bincount(which, minlength=len(lo)), slots[bounds[:-1]], values)
+
+    def only(self, which: Sequence[int]) -> SparseStore:
+        self._settle()
+        view = copy(self)
+        view._aggs, view._cells = tuple(self._aggs[a] for a in which), [self._cells[a] for a in which]
+        return view
 
     def partials(self, lo: Array, hi: Array) -> CellList:
         if not len(lo):

@@ -117,6 +117,10 @@ class Store(ABC):
         """Results of windows over slices [lo, hi), in order of their ends, for each key with rows in [news, hi)."""
 
     @abstractmethod
+    def only(self, which: Sequence[int]) -> Store:
+        """To ask for windows that give only these aggregates, in this order; good until the store changes."""
+
+    @abstractmethod
     def partials(self, lo: Array, hi: Array) -> CellList:
         """What windows over slices [lo, hi), none of them empty, come to before it is lowered, for each key with rows;
         `at` is the number of the window."""

@@ -42,6 +42,7 @@ class KeyState(Held):
         "free_forms",
         "machines",
         "given_from",
+        "complete_from",
         "_states",
         "_forms",
         "_numbers",
@@ -59,6 +60,9 @@ class KeyState(Held):
         self.machines: dict[int, Running] = {}
         #: windows added while running are given only from here on: number -> (smallest start, per slot or scalar)
         self.given_from: dict[int, Any] = {}
+        #: of windows that were added with new aggregates: from which position (per slot) on, or after which time, there
+        #: are partials of all that they give
+        self.complete_from: dict[int, Any] = {}
         self._at_hand()
 
     def __len__(self) -> int:
@@ -77,29 +81,37 @@ class KeyState(Held):
 
     def begin(self) -> list[Watched]:
         """A call begins: objects whose attributes it may replace."""
-        if self.given_from:
-            self.journal.keep_container(self.given_from)
+        for starts in (self.given_from, self.complete_from):
+            if starts:
+                self.journal.keep_container(starts)
         return [self, self.bank]
 
     def dump(self, slots: Array) -> pa.Table:
         self.grow(int(slots.max(initial=-1)) + 1)  # rows of keys may wait of which nothing else is known
         table = self.bank.dump(slots)
-        for number, starts in self.given_from.items():
-            if isinstance(starts, np.ndarray):
-                table = table.append_column(f"from.{number}", pa.array(starts[slots]))
+        for kind, known in self._starts.items():
+            for number, starts in known.items():
+                if isinstance(starts, np.ndarray):
+                    table = table.append_column(f"{kind}.{number}", pa.array(starts[slots]))
         return table
+
+    @property
+    def _starts(self) -> dict[str, dict[int, Any]]:
+        """From where on windows are given, by what columns with it are called."""
+        return {"from": self.given_from, "complete": self.complete_from}
 
     def load(self, table: pa.Table, slot_map: SlotMap, name: str) -> None:
         slots = slot_map[numbers(table, "slot")]
-        added = {f"from.{n}": n for n in self._numbers if f"from.{n}" in table.column_names}
+        names = {f"{kind}.{n}": (known, n) for kind, known in self._starts.items() for n in self._numbers}
+        added = {name: names[name] for name in table.column_names if name in names}
         self.grow(int(slots.max(initial=-1)) + 1)
         self.bank.load(table.drop_columns(list(added)), slots, "the state of a window of your own")
-        for column, number in added.items() if len(slots) else ():
+        for column, (starts, number) in added.items() if len(slots) else ():
             values = numbers(table, column, table.schema.field(column).type)
             demand(values.dtype in (np.dtype(np.int64), np.dtype(np.float64)), "a window begins at what is no number")
-            known = self.given_from.get(number)
+            known = starts.get(number)
             if not isinstance(known, np.ndarray):
-                known = self.given_from[number] = np.zeros(len(self), values.dtype)
+                known = starts[number] = np.zeros(len(self), values.dtype)
             known[slots] = values
 
     def used_slots(self) -> None:
@@ -116,9 +128,10 @@ class KeyState(Held):
         """Room for slots 0..n-1."""
         if n > len(self) and self.bank.grow(n):
             self._at_hand()
-            for number, start in self.given_from.items():
-                if isinstance(start, np.ndarray):
-                    self.given_from[number] = _pad(start, len(self) - len(start), _lowest(start.dtype))
+            for starts in (self.given_from, self.complete_from):
+                for number, start in starts.items():
+                    if isinstance(start, np.ndarray):
+                        starts[number] = _pad(start, len(self) - len(start), _lowest(start.dtype))
 
     def set_windows(
         self,
@@ -139,7 +152,10 @@ class KeyState(Held):
         self._at_hand()
         running = self.machines
         self.machines = {number: running.get(number) or start() for number, start in machines.items()}
-        self.given_from = {n: start for n, start in self.given_from.items() if n in numbers_of}
+        self.given_from, self.complete_from = (
+            {n: start for n, start in starts.items() if n in numbers_of}
+            for starts in (self.given_from, self.complete_from)
+        )
         self._numbers = sorted(numbers_of)
 
     def progress(self, slots: Array) -> tuple[Array, ...]:
@@ -234,7 +250,10 @@ class KeyState(Held):
         part.bank = self.bank.select(slots, part.journal)
         part._at_hand()
         part.machines = {n: m.select(slots) for n, m in self.machines.items()}
-        part.given_from = {n: (s[slots] if isinstance(s, np.ndarray) else s) for n, s in self.given_from.items()}
+        part.given_from, part.complete_from = (
+            {n: (s[slots] if isinstance(s, np.ndarray) else s) for n, s in starts.items()}
+            for starts in (self.given_from, self.complete_from)
+        )
         return part
 
     def put(self, slots: Array, part: KeyState) -> None:

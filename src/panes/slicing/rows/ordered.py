@@ -30,6 +30,7 @@ from panes.slicing.rows.past_slices import KeySlices, PastSlices, fixed
 from panes.slicing.rows.range_fold import lower_ranges
 from panes.slicing.rows.reorder import stable_order
 from panes.slicing.rows.slice_table import SliceIndex, SliceTable, go_on, sliced
+from panes.slicing.shares import Shares
 from panes.slicing.window_set import WindowSet
 from panes.state.bank import BankColumn
 from panes.state.entries import Entries, EntryBank, EntryColumn, Held, entry_columns
@@ -60,6 +61,9 @@ class OrderedSlicer:
     """State of the row lane for rows already behind the watermark."""
 
     replaced = Replaced(
+        "aggs",
+        "shares",
+        "_nothing",
         "watermark",
         "slices",
         "rest",
@@ -69,8 +73,8 @@ class OrderedSlicer:
         "_joins",
         "updates",
         "settled",
-        "counting",
-        "recounting",
+        "_counting",
+        "_recounting",
         "_after_purge",
         "queries",
         "sets",
@@ -98,8 +102,8 @@ class OrderedSlicer:
         in_order: bool = False,
         journal: Journal | None = None,
     ) -> None:
-        self.aggs = tuple(aggs)
-        self._bounds = [a.bound for a in self.aggs]
+        self.shares = Shares(queries, aggs)
+        self.aggs = self.shares.aggs
         # column measures, as expressions, and their types; in one order always, since state names them by number
         self.dimensions = dict(sorted(dimensions.items(), key=lambda d: (d[0] == SINCE_FIRST, d[0])))
         self.columns = {name: kind for name, kind in self.dimensions.items() if name != SINCE_FIRST}
@@ -116,7 +120,7 @@ class OrderedSlicer:
         #: where late rows may still come between others: what they would change is held, if it can be changed in place
         self.settled: KeyState | None = None
         self._after_purge = 0  # slices left by the last purge
-        self._nothing = FoundWindows(Due.none(), tuple(pa.nulls(0, a.bound.out_type) for a in self.aggs))
+        self._nothing = self._no_windows()
         self.keys = KeyState(tuple(self.dimensions.values()), journal)
         self.slices = self.no_slices()
         #: slices that only late rows may need
@@ -132,9 +136,10 @@ class OrderedSlicer:
         return [self, self.past, *self.keys.begin()]
 
     def set_queries(self, queries: Sequence[RunningWindow]) -> None:
-        """Use these windows from now on; keeps the state of those that stay."""
+        """Use these windows from now on; keeps the state of those that stay, and partials of what they give."""
         self.with_past()
         self.queries = tuple(queries)
+        self._share(Shares(queries, self.shares.default))
         by_measure: dict[Measure, list[RunningWindow]] = {}
         for query in queries:
             if isinstance(query.window, ContextFree):
@@ -143,7 +148,7 @@ class OrderedSlicer:
         column_sets = {str(m.column): s for m, s in self.sets.items() if m.kind == "column"}
         everything = (-np.inf, np.inf)
         self.limits = {d: column_sets[d].limits if d in column_sets else everything for d in self.dimensions}
-        self.driven = DrivenWindows(queries, reduces=not any(b.laws.holistic for b in self._bounds))
+        self.driven = DrivenWindows(queries, reduces=not any(a.bound.laws.holistic for a in self.aggs))
         self.look_backs = LookBacks(queries, tuple(self.dimensions))
         self.borders = BorderWindows(queries)
         #: the windows that say how they are assembled, and what it costs, by number
@@ -160,16 +165,66 @@ class OrderedSlicer:
         self._joins = self._in_order and free and {*self.sets} <= {ROWS, TIME}
         only_rows = set(self.sets) == {ROWS} and len(self.sets) == 1 and by_sets
         plain_rows = only_rows and not self.dimensions and not any(q.window.changes_only for q in queries)
-        #: the windows, if all count rows and late rows can be put among their slices
-        self.counting = self.sets[ROWS] if plain_rows and can_take_out(self.aggs) and fixed(self.aggs) else None
-        #: the windows, if all count rows and slices can be made again of the rows
-        self.recounting = self.sets[ROWS] if plain_rows and self.counting is None else None
+        self._counting = self.sets[ROWS] if plain_rows and can_take_out(self.aggs) and fixed(self.aggs) else None
+        self._recounting = self.sets[ROWS] if plain_rows and self._counting is None else None
         states: dict[int, dict[str, BankColumn]] = {}
         for some in (self.driven.states(), self.changes.state, {} if self.empty is None else self.empty.state):
             for number, state in some.items():
                 states.setdefault(number, {}).update(state)
         self.keys.set_windows(states, self.driven.free_forms, self.driven.starts(), {q.number for q in queries})
         self.finder = DueFinder(self.sets, tuple(self.dimensions))
+        if len(self.rest) and not self.borders.keep_rows and self.driven.needed_at_end(self.keys) is None:
+            self.rest = self.no_slices()  # those that the end of the stream would look at are gone
+
+    @property
+    def counting(self) -> WindowSet | None:
+        """The windows, if all count rows and late rows can be put among their slices."""
+        return None if self.keys.complete_from else self._counting
+
+    @property
+    def recounting(self) -> WindowSet | None:
+        """The windows, if all count rows and slices can be made again of the rows."""
+        return None if self.keys.complete_from else self._recounting
+
+    def _no_windows(self) -> FoundWindows:
+        return FoundWindows(Due.none(), tuple(pa.nulls(0, a.bound.out_type) for a in self.aggs))
+
+    def _share(self, shares: Shares) -> None:
+        """Keep these aggregates from now on: those that are there as they are, others from the next row on."""
+        before, self.shares, self.aggs = self.shares, shares, shares.aggs
+        places = before.places_of(self.aggs)
+        if places == [*range(len(before.aggs))]:
+            return
+        self._nothing = self._no_windows()
+        self.slices, self.rest = (
+            replace(
+                table,
+                cells=tuple(
+                    agg.bound.empty(len(table)) if place is None else table.cells[place]
+                    for agg, place in zip(self.aggs, places)
+                ),
+            )
+            for table in (self.slices, self.rest)
+        )
+
+    def complete_for(self, query: RunningWindow, last_time: int) -> Array | int | None:
+        """From where on there are partials of all that a query gives, which is about to be added; None: everywhere.
+
+        In order that is a position of each key. Otherwise it is a time: rows that wait, or may be replayed, are not
+        known by their position, and those that have come up to `last_time` have nothing of a new aggregate.
+        """
+        keys, found = self.keys, list[Array | int | None]()
+        for agg in self.shares.default if query.aggs is None else query.aggs:
+            place = self.shares.places_of([agg])[0]
+            if place is None:
+                found.append(keys.rows_seen.copy() if self._in_order else last_time if last_time > ALWAYS else None)
+                continue
+            givers = [q.number for q in self.queries if place in self.shares.of(q.number)]
+            known = [keys.complete_from[n] for n in givers if n in keys.complete_from]
+            # whoever gave it first has the longest past; if nobody gives it, it is that of a lane without windows
+            found.append(np.minimum.reduce(known) if known and len(known) == len(givers) else None)
+        partly = np.array([each for each in found if each is not None])
+        return np.maximum.reduce(partly) if len(partly) else None
 
     def no_slices(self) -> SliceTable:
         empty = np.empty(0, np.int64)
@@ -351,7 +406,10 @@ class OrderedSlicer:
         if not len(due):
             return self._nothing
         self.keys.journal.changed.note(due.slot)
-        due = self.changes.among(due.located(table), self.keys)
+        due = due.located(table)
+        if self.keys.complete_from:
+            due = due.take(np.flatnonzero(self._complete(due, table)))
+        due = self.changes.among(due, self.keys)
         if not len(due):
             return self._nothing
         if self.planned:
@@ -364,9 +422,30 @@ class OrderedSlicer:
             self.costs["buffered"] = max(self.costs["buffered"], int(held.max(initial=0)))
         if not results:
             return FoundWindows(due, ())
-        values, combines = lower_ranges(self._bounds, table.cells, due.i0, due.i1, store=self.store)
+        if self.shares.whole:
+            return FoundWindows(due, self._lowered(table, range(len(self.aggs)), due.i0, due.i1))
+        groups = self.shares.groups(due.number)
+        parts_of = [(given, some, self._lowered(table, given, due.i0[some], due.i1[some])) for given, some in groups]
+        return FoundWindows(due, self.shares.in_place(parts_of))
+
+    def _lowered(self, table: SliceTable, which: Sequence[int], i0: Array, i1: Array) -> tuple[pa.Array, ...]:
+        """Some aggregates over ranges of slices."""
+        bounds, cells = [self.aggs[a].bound for a in which], [table.cells[a] for a in which]
+        values, combines = lower_ranges(bounds, cells, i0, i1, store=self.store)
         self.combines += combines
-        return FoundWindows(due, values)
+        return values
+
+    def _complete(self, due: Due, table: SliceTable) -> Array:
+        """Which windows have all that they give, of all their rows: those of queries added with new aggregates may
+        lack some. Windows without rows lack nothing."""
+        ok = np.ones(len(due), bool)
+        for number, least in self.keys.complete_from.items():
+            mine = np.flatnonzero((due.number == number) & (due.i1 > due.i0))
+            if isinstance(least, np.ndarray):
+                ok[mine] = due.start_pos[mine] >= least[due.slot[mine]]
+            else:
+                ok[mine] = table.first[0][due.i0[mine]] > least
+        return ok
 
     def _check_declared(self, due: Due) -> None:
         """Windows begin where their policies have said that they would; slices know nothing of rows in between."""
@@ -419,7 +498,9 @@ class OrderedSlicer:
         if self.settled is None or not len(self.past):
             return
         windows = self.counting
-        assert windows is not None
+        if windows is None:  # nothing can be changed in place any more
+            self.with_past()
+            return
         table = self.past.with_younger(self.no_slices())
         seen = np.zeros(len(self.keys), np.int64)
         known = min(len(self.settled), len(seen))
@@ -515,14 +596,16 @@ class OrderedSlicer:
         found = [int(windows.next_end(n)) - n for windows in counting for n in seen]
         return min([self.borders.rows_until_due(self.keys), *found])
 
-    def start_giving(self, query: RunningWindow, last_time: int) -> None:
+    def start_giving(self, query: RunningWindow, last_time: int, complete: Array | int | None = None) -> None:
         """A window added while running is given from the first one on whose rows are all held, in whole slices.
 
         Slices that are there are closed, so that the new window's edges cut from the next row on. Sessions
         must begin so late that no row before `last_time` can be one of theirs; other data-driven windows
-        start afresh with the next row.
+        start afresh with the next row. `complete`: see `complete_for`.
         """
         window, table = query.window, self.slices
+        if complete is not None:
+            self.keys.complete_from[query.number] = complete
         self.keys.sealed[np.unique(table.slot)] = True
         if isinstance(window, Sessions) and last_time > ALWAYS:
             self.keys.given_from[query.number] = last_time + int(window.gap) + 1
@@ -542,7 +625,8 @@ class OrderedSlicer:
         elif window.measure == TIME:
             gone = int(self.keys.purged_time.max(initial=ALWAYS))
             _, crossed = alone.crossed(table.slot, table.first[0], table.last[0])
-            self.keys.given_from[query.number] = max(gone, int(crossed.max(initial=ALWAYS))) + 1
+            lacks = ALWAYS if complete is None else last_time if isinstance(complete, np.ndarray) else int(complete)
+            self.keys.given_from[query.number] = max(gone, int(crossed.max(initial=ALWAYS)), lacks) + 1
         else:
             seen = self.keys.last[self._dimension(window.measure)]
             self.keys.given_from[query.number] = np.nextafter(seen, np.inf) if seen.dtype.kind == "f" else seen + 1

@@ -5,12 +5,15 @@ Rows of equal time leave in the order in which they came.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
 
 from panes.aggregates.base import Column
+from panes.aggregates.columns import column_from_arrow
 from panes.slicing.lane import RowBatch
 from panes.state.journal import Replaced
 
@@ -113,6 +116,15 @@ def in_time_order(runs: Sequence[RowBatch]) -> RowBatch:
     rows = concat_rows(runs)
     # a stable sort finds the runs and merges them
     return rows if rows.in_order else rows.take(rows.times.argsort(kind="stable"), in_order=True)
+
+
+def with_columns(rows: RowBatch, types: Mapping[str, pa.DataType]) -> RowBatch:
+    """Rows with these columns too, null where they have none."""
+    more = {name: kind for name, kind in types.items() if name not in rows.columns}
+    if not more:
+        return rows
+    nulls = {name: column_from_arrow(pa.chunked_array([pa.nulls(len(rows), kind)])) for name, kind in more.items()}
+    return replace(rows, columns={**rows.columns, **nulls})
 
 
 def concat_rows(parts: Sequence[RowBatch]) -> RowBatch:

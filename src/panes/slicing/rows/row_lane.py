@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,8 @@ from panes.slicing.rows.due import Due, FoundWindows
 from panes.slicing.rows.kept_rows import KeptRows, KeyRows
 from panes.slicing.rows.measures import BACK, NULL, OUT_OF_RANGE, REASONS, broken
 from panes.slicing.rows.ordered import OrderedSlicer
-from panes.slicing.rows.reorder import ReorderBuffer, in_time_order
+from panes.slicing.rows.reorder import ReorderBuffer, in_time_order, with_columns
+from panes.slicing.shares import Shares
 from panes.state.entries import Held
 from panes.state.journal import Journal, Replaced, Watched
 from panes.windows.base import ALWAYS, NEVER, MachineWindow, Sessions
@@ -39,7 +39,7 @@ class RowLane(Lane):
     """Windows of every kind, one set of slices per key."""
 
     ordered = True
-    replaced = Replaced("rejected", "last_time", "_news", "splits", "merges", "moves")
+    replaced = Replaced("aggs", "_arrival", "rejected", "last_time", "_news", "splits", "merges", "moves")
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class RowLane(Lane):
         in_order: bool = False,
         journal: Journal | None = None,
     ) -> None:
-        super().__init__(aggs, lateness)
+        super().__init__(Shares(queries, aggs).aggs, lateness)
         self.keyed = keyed
         self._journal = journal or Journal()
         self.buffer = ReorderBuffer()
@@ -71,6 +71,7 @@ class RowLane(Lane):
         self.splits = self.merges = self.moves = 0
         #: rows that broke the rule of a measure, with the reason; the operator collects them
         self.rejected: list[tuple[Array, str]] = []
+        self._arrival = self._looks_at_arrival()
 
     def begin(self) -> list[Watched]:
         for entries in (self.rejected, self.buffer.runs):
@@ -85,8 +86,11 @@ class RowLane(Lane):
     def dimensions(self) -> Mapping[str, np.dtype]:
         return self.live.dimensions
 
-    @cached_property
+    @property
     def needs_arrival(self) -> bool:
+        return self._arrival
+
+    def _looks_at_arrival(self) -> bool:
         some = bool(self.live.dimensions) or self.lateness is not None
         return some or any(agg.bound.laws.by_arrival for agg in self.aggs)
 
@@ -296,7 +300,25 @@ class RowLane(Lane):
     def rows_until_due(self) -> int:
         return self.live.rows_until_due() - len(self.buffer)
 
-    def add_window(self, query: RunningWindow, watermark: int) -> None:
+    def know(self, columns: Mapping[str, pa.DataType], next_row: int) -> None:
+        """Rows have these columns from now on: those that are held have none of their own, and are null there.
+
+        Nothing is given that would look at them (`start_giving`). `next_row`: the arrival number of the next row; rows
+        that wait have numbers before it, in the order in which they came.
+        """
+        self.buffer.runs = [with_columns(run, columns) for run in self.buffer.runs]
+        kept = self.log.all()
+        if kept is not None:
+            self.log.put(with_columns(kept, columns))
+        if self.needs_arrival:
+            at = next_row - len(self.buffer)
+            runs, self.buffer.runs = self.buffer.runs, []
+            for run in runs:
+                numbered = run if len(run.seq) else replace(run, seq=np.arange(at, at + len(run)))
+                self.buffer.runs.append(numbered)
+                at += len(run)
+
+    def add_query(self, query: RunningWindow, watermark: int) -> None:
         for measure in query.window.measures:
             if measure.dimension is not None and measure.dimension not in self.live.dimensions:
                 what = f"the column {measure.column!r}" if measure.column is not None else str(measure)
@@ -313,16 +335,22 @@ class RowLane(Lane):
         self.live.purge(done=True)
         self.live.tidy()
         for slicer in self.slicers():
+            complete = slicer.complete_for(query, self.last_time)
             slicer.set_queries((*slicer.queries, query))
-            slicer.start_giving(query, self.last_time)
+            slicer.start_giving(query, self.last_time, complete)
+        self._aggregates_changed()
         if self.lateness is not None:
             # the base could give more, and a correction would then find windows that were never given
             self.base.keys.give_as(self.live.keys, query.number)
 
-    def remove_window(self, number: int) -> None:
+    def _aggregates_changed(self) -> None:
+        self.aggs, self._arrival = self.live.aggs, self._looks_at_arrival()
+
+    def remove_query(self, number: int) -> None:
         for slicer in self.slicers():
             slicer.set_queries(tuple(q for q in slicer.queries if q.number != number))
         self.given.forget(number)
+        self._aggregates_changed()
 
     def banks(self) -> Mapping[str, Held]:
         both = zip(("live", "base"), self.slicers())

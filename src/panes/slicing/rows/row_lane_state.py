@@ -19,7 +19,7 @@ from panes.slicing.rows.corrections import Record
 from panes.slicing.rows.key_state import KeyState
 from panes.slicing.rows.ordered import OrderedSlicer
 from panes.slicing.rows.slice_table import SliceTable
-from panes.state.checked import demand, numbers, one_row, read_table, within
+from panes.state.checked import INT64, demand, numbers, one_row, read_table, within
 from panes.windows.base import NEVER, Discretizer
 
 if TYPE_CHECKING:
@@ -37,11 +37,14 @@ def dump(lane: RowLane, slots: Array) -> dict[str, pa.Table]:
                 "live": [lane.live.watermark],
                 "base": [lane.base.watermark],
                 "last_time": [lane.last_time],
-                "given_from": [_scalar_starts(lane.live.keys)],
-                "base_given_from": [_scalar_starts(lane.base.keys)],
+                "given_from": [_scalar_starts(lane.live.keys.given_from)],
+                "base_given_from": [_scalar_starts(lane.base.keys.given_from)],
             }
         )
     }
+    complete = _scalar_starts(lane.live.keys.complete_from)
+    if complete:
+        tables["complete"] = pa.Table.from_pylist(complete)
     for name, slicer in zip(("live", "base"), lane.slicers()):
         for number, machine in slicer.keys.machines.items():
             dumped = machine.dump(slots)
@@ -64,6 +67,10 @@ def load_facts(lane: RowLane, tables: Mapping[str, pa.Table]) -> None:
         key = "given_from" if name == "live" else "base_given_from"
         slicer.keys.given_from.update({int(e["number"]): int(e["start"]) for e in facts[key]})
         demand(known.issuperset(slicer.keys.given_from), "a window that is not there is given from somewhere on")
+        if "complete" in tables:
+            complete = read_table(tables, "complete", dict.fromkeys(("number", "start"), INT64))
+            slicer.keys.complete_from.update(zip(*(numbers(complete, name).tolist() for name in ("number", "start"))))
+            demand(known.issuperset(slicer.keys.complete_from), "a window that is not there lacks partials")
     lane.last_time = max(lane.last_time, int(facts["last_time"]))
 
 
@@ -117,8 +124,8 @@ def _load_given(lane: RowLane, given: pa.Table, slot_map: Any) -> None:
         lane.given.by_slot.setdefault(int(slot_map[row["slot"]]), {})[identity] = record
 
 
-def _scalar_starts(keys: KeyState) -> list[dict[str, Any]]:
-    return [{"number": n, "start": s} for n, s in keys.given_from.items() if not isinstance(s, np.ndarray)]
+def _scalar_starts(starts: Mapping[int, Array | int]) -> list[dict[str, int]]:
+    return [{"number": n, "start": int(s)} for n, s in starts.items() if not isinstance(s, np.ndarray)]
 
 
 def _check_positions(slicer: OrderedSlicer, slots: Array) -> None:

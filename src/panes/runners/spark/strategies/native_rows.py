@@ -148,6 +148,8 @@ class NativeQuery:
             raise NoColumn("rows with the same time are in an order of Spark's own, not in that of sequence=")
         if self.plan.early is not None:
             raise NoColumn("windows that have not closed (early) are given by key groups only")
+        if self.plan.own:
+            raise NoColumn(f"the window {self.plan.own[0][0]!r} has aggregates of its own, which key groups compute")
         if self.plan.emit_empty:
             raise NoColumn("windows without rows (emit_empty) are not known to Spark")
         inputs, outputs = self.plan.aggregation.inputs, self.plan.aggregation.outputs

@@ -100,6 +100,8 @@ def refusal(job: StrategyJob) -> str | None:
         return "a stream keeps the state of policies and rows in its key groups: it is for static frames"
     if job.late or job.restore or plan.emit_empty or plan.stream.lateness is not None:
         return "late rows, lateness, snapshots and empty windows are left to key_groups"
+    if plan.own:
+        return f"the window {plan.own[0][0]!r} has aggregates of its own, which key groups compute"
     for agg in plan.aggregation.aggs:
         if not (agg.bound.laws.associative and agg.bound.laws.commutative):
             return f"{agg.name} depends on the order of its rows, and workers reduce shares of them"
