@@ -149,7 +149,7 @@ def test_slices_of_the_past_are_forgotten_when_no_row_can_be_that_late() -> None
         op.push([{"ts": first, "k": "a", "v": 1}])
         held.append(op.metrics["slices"])
     assert max(held) <= 2 * 200 // 5
-    op.add_window("more", pn.tumbling(pn.rows(3)))
+    op.add("more", pn.tumbling(pn.rows(3)))
     assert op.metrics["slices"] <= 2
 
 
