@@ -216,7 +216,7 @@ def _take_some(kind: pa.DataType) -> Take:
     if t.is_map(kind):
         return _map(_take(kind.key_type), _take(kind.item_type))
     if t.is_boolean(kind):
-        return _only((bool, np.bool_), "no truth value")
+        return _only((bool, np.bool_), "not a truth value")
     if t.is_integer(kind):
         return _whole(kind)
     if t.is_floating(kind):
@@ -226,7 +226,7 @@ def _take_some(kind: pa.DataType) -> Take:
     if t.is_string(kind) or t.is_large_string(kind):
         return _text
     if t.is_binary(kind) or t.is_large_binary(kind):
-        return _only((bytes, bytearray, memoryview), "no bytes")
+        return _only((bytes, bytearray, memoryview), "not bytes")
     if t.is_date32(kind):
         return _date
     if t.is_timestamp(kind):
@@ -246,13 +246,13 @@ def _whole(kind: pa.DataType) -> Take:
 
     def take(value: Any) -> int:
         if not _is_number(value):
-            raise ValueError("it is no number")
+            raise ValueError("it is not a number")
         try:
             number = int(value)
         except (ValueError, OverflowError):  # NaN, infinities
-            raise ValueError("it is no whole number") from None
+            raise ValueError("it is not a whole number") from None
         if number != value:
-            raise ValueError("it is no whole number")
+            raise ValueError("it is not a whole number")
         if not low <= number <= high:
             raise ValueError(f"it is out of range: from {low} to {high}")
         return number
@@ -266,7 +266,7 @@ def _float(kind: pa.DataType) -> Take:
 
     def take(value: Any) -> float:
         if not _is_number(value):
-            raise ValueError("it is no number")
+            raise ValueError("it is not a number")
         try:
             number = float(value)
             if narrow and not np.isinf(number):
@@ -292,11 +292,11 @@ def _decimal(kind: pa.DataType) -> Take:
 
     def take(value: Any) -> Decimal:
         if not _is_number(value) or (isinstance(value, Rational) and not isinstance(value, _WHOLE)):
-            raise ValueError("it is no decimal number")
+            raise ValueError("it is not a decimal number")
         # a float stands for the shortest number that is read as it
         number = Decimal(repr(float(value))) if isinstance(value, float | np.floating) else Decimal(value)
         if not number.is_finite():
-            raise ValueError("it is no number")
+            raise ValueError("it is not a number")
         if abs(number) >= limit:
             raise ValueError(f"it has more than {kind.precision - kind.scale} digits before the point")
         try:
@@ -312,11 +312,11 @@ def _decimal(kind: pa.DataType) -> Take:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise ValueError("it is no text")
+        raise ValueError("it is not text")
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise ValueError(f"it is no valid Unicode: half a character at {error.start}") from None
+        raise ValueError(f"it is not valid Unicode: half a character at {error.start}") from None
     return str(value)
 
 
@@ -333,7 +333,7 @@ def _date(value: object) -> date:
             raise ValueError("it has a time zone")
         return value.date()
     if not isinstance(value, date):
-        raise ValueError("it is no date")
+        raise ValueError("it is not a date")
     return value
 
 
@@ -342,7 +342,7 @@ def _moment(kind: pa.TimestampType) -> Take:
 
     def take(value: object) -> int:
         if not isinstance(value, str | date | np.datetime64):
-            raise ValueError("it is no time: give a datetime or ISO text")
+            raise ValueError("it is not a time: give a datetime or ISO text")
         ticks, rest = divmod(_nanos(value), step)
         if rest:
             raise ValueError(f"it lies between two ticks of {kind.unit}")
@@ -357,7 +357,7 @@ def _nanos(value: object) -> int:
     try:
         return nanos_since_epoch(value, argument="value")
     except QueryError:
-        raise ValueError("it is no time in ISO 8601") from None
+        raise ValueError("it is not a time in ISO 8601") from None
 
 
 def _duration(kind: pa.DurationType) -> Take:
@@ -370,10 +370,10 @@ def _duration(kind: pa.DurationType) -> Take:
             micros = (value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds
             nanos = micros * 1000 + int(getattr(value, "nanoseconds", 0))
         else:
-            raise ValueError("it is no duration: give a timedelta")
+            raise ValueError("it is not a duration: give a timedelta")
         ticks, rest = divmod(nanos, step)
         if rest:
-            raise ValueError(f"it is no whole number of {kind.unit}")
+            raise ValueError(f"it is not a whole number of {kind.unit}")
         return ticks
 
     return take
@@ -384,7 +384,7 @@ def _time_of_day(kind: pa.DataType) -> Take:
 
     def take(value: object) -> time:
         if not isinstance(value, time):
-            raise ValueError("it is no time of day")
+            raise ValueError("it is not a time of day")
         if value.tzinfo is not None:
             raise ValueError("it has a time zone")
         if value.microsecond * 1000 % step:
@@ -397,7 +397,7 @@ def _time_of_day(kind: pa.DataType) -> Take:
 def _list(item: Take, size: int | None) -> Take:
     def take(value: object) -> list[object]:
         if not isinstance(value, list | tuple | np.ndarray):
-            raise ValueError("it is no list")
+            raise ValueError("it is not a list")
         if size is not None and len(value) != size:
             raise ValueError(f"it has {len(value)} elements, not {size}")
         return [_inside(item, x, f"element {n}") for n, x in enumerate(value)]
@@ -408,7 +408,7 @@ def _list(item: Take, size: int | None) -> Take:
 def _struct(fields: Mapping[str, Take]) -> Take:
     def take(value: object) -> dict[str, object]:
         if not isinstance(value, Mapping):
-            raise ValueError("it is no dict")
+            raise ValueError("it is not a dict")
         return {name: _inside(item, value.get(name), f"field {name!r}") for name, item in fields.items()}
 
     return take
@@ -418,7 +418,7 @@ def _map(key: Take, item: Take) -> Take:
     def take(value: object) -> list[tuple[object, object]]:
         pairs = list(value.items()) if isinstance(value, Mapping) else value
         if not isinstance(pairs, list | tuple) or not all(isinstance(p, tuple | list) and len(p) == 2 for p in pairs):
-            raise ValueError("it is no map: give a dict, or a list of pairs")
+            raise ValueError("it is not a map: give a dict, or a list of pairs")
         taken = [(_inside(key, k, f"key {k!r}"), _inside(item, v, f"the value of {k!r}")) for k, v in pairs]
         if any(k is None for k, _ in taken):
             raise ValueError("a key must not be null")

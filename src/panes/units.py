@@ -142,7 +142,7 @@ def parse_duration(size: str | timedelta | Duration, *, argument: str = "size") 
     if _NUMBER.fullmatch(size):
         raise QueryError(f'{argument}={size!r} has no unit: write "{size.strip()} s", or a number without quotes')
     if not _PARTS.fullmatch(size):
-        raise QueryError(f'{argument}={size!r} is no duration: write a number and a unit, like "10 s" or "2 hours"')
+        raise QueryError(f'{argument}={size!r} is not a duration: write a number and a unit, like "10 s" or "2 hours"')
     nanos = Fraction(0)
     calendar: Calendar | None = None
     parts = _PART.findall(size)
@@ -235,7 +235,9 @@ class TimeDomain:
                     f"{argument}={str(parsed)!r} is not a whole number of ticks: time counts in {self.unit}"
                 )
         else:
-            raise QueryError(f"{argument}={size!r} is no duration: use a string like '10 s', a timedelta or a number")
+            raise QueryError(
+                f"{argument}={size!r} is not a duration: use a string like '10 s', a timedelta or a number"
+            )
         return check_size(count, argument, size, positive=positive)
 
     def point(self, value: Point, *, argument: str = "start") -> int:
@@ -308,7 +310,7 @@ def nanos_since_epoch(value: object, *, argument: str = "start") -> int:
     """A datetime, date or ISO string as nanoseconds since 1970; UTC unless it has a zone of its own."""
     if isinstance(value, np.datetime64):
         if np.isnat(value):
-            raise QueryError(f"{argument}={value!r} is no point in time")
+            raise QueryError(f"{argument}={value!r} is not a point in time")
         unit, step = np.datetime_data(value.dtype)
         moment = value
         if unit not in _NANOS:  # days, months and the like are whole seconds, which don't overflow
@@ -321,7 +323,7 @@ def nanos_since_epoch(value: object, *, argument: str = "start") -> int:
         return _timedelta_nanos(aware - datetime(1970, 1, 1, tzinfo=timezone.utc))
     if isinstance(value, date):
         return (value - date(1970, 1, 1)).days * _NANOS["day"]
-    raise QueryError(f"{argument}={value!r} is no point in time: use a datetime, an ISO string or a number of ticks")
+    raise QueryError(f"{argument}={value!r} is not a point in time: use a datetime, an ISO string or a number of ticks")
 
 
 def _iso_nanos(text: str, argument: str) -> int:

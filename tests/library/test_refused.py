@@ -102,9 +102,9 @@ def test_tuples_that_a_delta_can_t_be_taken_of_are_named_and_change_nothing() ->
     for rows, said in (
         ([{"v": 3}, {"v": 2}], r"delta\('v', 1\): the attribute fell from 3 to 2 at {'v': 2}"),
         ([{"v": 3}, {"w": 2}], r"delta\('v', 1\): the tuple {'w': 2} has no attribute 'v'"),
-        ([{"v": 3}, {"v": None}], r"None at {'v': None} is no number"),
-        ([{"v": 3}, {"v": float("nan")}], "nan at .* is no number"),
-        ([{"v": 3}, {"v": True}], "True at .* is no number"),
+        ([{"v": 3}, {"v": None}], r"None at {'v': None} is not a number"),
+        ([{"v": 3}, {"v": float("nan")}], "nan at .* is not a number"),
+        ([{"v": 3}, {"v": True}], "True at .* is not a number"),
     ):
         for window in (
             TumblingWindow(evict=delta("v", 1)),

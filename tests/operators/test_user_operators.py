@@ -204,7 +204,7 @@ def test_what_an_operator_must_not_do() -> None:
                 self.insert(port, row)
 
     for deed, error, message in (
-        ("column", DataError, r"Odd: emit\(w=...\) is no column of its schema: v"),
+        ("column", DataError, r"Odd: emit\(w=...\) is not a column of its schema: v"),
         ("type", DataError, "Odd: what was emitted does not fit its schema"),
         ("punctuate", QueryError, "output 'out' is declared free of punctuations"),
         ("output", QueryError, "there is no output 'side'; there are out"),

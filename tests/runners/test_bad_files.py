@@ -110,11 +110,11 @@ def test_json_nested_too_deeply_is_a_rejected_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"name: x\nsteps: [1,\n", r"bad\.yaml, line 3: this is no YAML"),
-        (b"a: *nobody", r"bad\.yaml, line 1: this is no YAML: found undefined alias"),
-        (b"\xff\xfe", r"bad\.yaml: this is no YAML: it is no UTF-8"),
-        (b"a: " + b"[" * 5000, r"bad\.yaml: this is no YAML: it is nested too deeply"),
-        (b"\x00", r"bad\.yaml: this is no YAML"),
+        (b"name: x\nsteps: [1,\n", r"bad\.yaml, line 3: this is not YAML"),
+        (b"a: *nobody", r"bad\.yaml, line 1: this is not YAML: found undefined alias"),
+        (b"\xff\xfe", r"bad\.yaml: this is not YAML: it is not UTF-8"),
+        (b"a: " + b"[" * 5000, r"bad\.yaml: this is not YAML: it is nested too deeply"),
+        (b"\x00", r"bad\.yaml: this is not YAML"),
     ],
 )
 def test_a_transcript_that_is_no_yaml_is_refused_by_file_and_line(tmp_path: Path, text: bytes, message: str) -> None:

@@ -313,7 +313,7 @@ def test_explain_tells_who_moves_the_watermark() -> None:
         ({"idle": timedelta(seconds=-1)}, "must be positive"),
         ({"idle": "1 month"}, "a clock can't count them"),
         ({"timeout": True}, "timeout must be a duration of the clock"),
-        ({"timeout": "soon"}, "timeout='soon' is no duration"),
+        ({"timeout": "soon"}, "timeout='soon' is not a duration"),
         ({"idle": "1 s", "watermark": "manual"}, "only advance"),
         ({"idle": "1 s", "data": None}, "needs data to listen to"),
         ({"idle": "1 s", "time": pn.arrival()}, "leave idle out"),

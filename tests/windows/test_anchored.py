@@ -110,7 +110,7 @@ def test_anchored_windows_end_at_the_largest_time() -> None:
         (lambda: cumulate("0 s", max="1 s"), "step='0 s' must be positive"),
         (lambda: landmark("yesterday", every="1 s"), "no ISO date"),
         (lambda: landmark("2024-02-30", every="1 s"), "no valid date"),
-        (lambda: landmark(None, every="1 s"), "start=None is no point"),
+        (lambda: landmark(None, every="1 s"), "start=None is not a point"),
         (lambda: landmark("2024-02-03T00:00:00.5", every="1 s").bind(TimeDomain("s")), "between two ticks"),
         (lambda: landmark(-1, every=rows(3)).bind(MS), "must be a position"),
         (lambda: fixed(5, 5).bind(MS), "must lie after"),

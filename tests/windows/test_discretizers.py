@@ -233,7 +233,7 @@ def test_advance_without_rows(watermark: int) -> None:
         (lambda: session("5 parsecs"), "unknown unit"),
         (lambda: session(""), "gap='' must be a column or SQL"),
         (lambda: session(rows(3)), "rows have no pauses"),
-        (lambda: session(None), "is no size"),
+        (lambda: session(None), "is not a size"),
         (lambda: session(5).bind(TimeDomain("us")), "has no unit"),
         (lambda: session("1 month").bind(MS), "varies in length"),
         (lambda: session("5 s", on="km").bind(MS), "must be a number"),

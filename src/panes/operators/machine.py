@@ -352,7 +352,7 @@ def check_rows(window: TumblingWindow | SlidingWindow, store: RowStore, keys: tu
     """Refuse a window that holds numbers of rows that are not there, or of another key, or twice."""
     found = list(window.subwindows())
     every = [number for _, content in found for number in content]
-    demand(all(type(number) is int for number in every), "a window holds what is no number of a row")
+    demand(all(type(number) is int for number in every), "a window holds what is not a number of a row")
     demand(len(set(every)) == len(every), "a row is in two windows")
     numbers_of = np.array(every, np.int64)
     demand(np.isin(numbers_of, store.numbers).all(), "a window holds rows that are not there")

@@ -159,7 +159,9 @@ class UserMachine(Machine):
         if tuple(values) != names:
             unknown = [name for name in values if name not in names]
             if unknown:
-                raise DataError(f"{self._name}: emit({unknown[0]}=...) is no column of its schema: {', '.join(names)}")
+                raise DataError(
+                    f"{self._name}: emit({unknown[0]}=...) is not a column of its schema: {', '.join(names)}"
+                )
             values = {name: values.get(name) for name in names}
         self._made[number].append((self.clock.tick, values))
 

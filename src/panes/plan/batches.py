@@ -189,7 +189,7 @@ def _times_in_text(values: list[object], field: pa.Field, first: int) -> pa.Chun
                 cast_column(pa.chunked_array([pa.array([value])]), field)
             except (DataError, UnicodeError):
                 what = "date" if pa.types.is_date(field.type) else "time"
-                reason = f"it is no {what} in ISO 8601, or finer than the column"
+                reason = f"it is not a {what} in ISO 8601, or finer than the column"
                 raise RowRefused(field, first + row, value, reason) from None
         raise
 

@@ -120,10 +120,10 @@ def _read_yaml(path: Path) -> Mapping[str, Any]:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark is not None else ""
         reason = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise QueryError(f"{path}{line}: this is no YAML: {reason}") from error
+        raise QueryError(f"{path}{line}: this is not YAML: {reason}") from error
     except (UnicodeDecodeError, RecursionError) as error:
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else "it is no UTF-8 text"
-        raise QueryError(f"{path}: this is no YAML: {reason}") from error
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else "it is not UTF-8 text"
+        raise QueryError(f"{path}: this is not YAML: {reason}") from error
     if not isinstance(found, Mapping):
         raise QueryError(f"{path} must hold one transcript, with stream, windows, aggregates and steps")
     return {"name": path.stem, **found}

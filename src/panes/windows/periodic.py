@@ -159,7 +159,7 @@ def _lengths(size: Size, every: Size, on: str | None, every_on: str | None) -> t
         return _Length(size, None), _Length(every, on if every_on is None else every_on)
     if every_on is not None:
         if not is_number(every):
-            raise QueryError(f"every={every!r} with every_on={every_on!r} must be a number: it is no event time")
+            raise QueryError(f"every={every!r} with every_on={every_on!r} must be a number: it is not an event time")
         return _Length(size, on), _Length(every, every_on)
     if isinstance(size, Rows) or isinstance(every, Rows):
         if isinstance(size, Rows) and on is not None:

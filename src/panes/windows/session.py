@@ -162,7 +162,7 @@ class Session(WrittenWindow):
             ticks = 0 if by_row is not None else domain.ticks(self.gap, argument="gap")
             return SessionScan(TIME, gap=ticks, gap_column=by_row, columns=read)
         if by_row is None and not is_number(self.gap):
-            raise QueryError(f"gap={self.gap!r} on the column {self.on!r} must be a number: it is no event time")
+            raise QueryError(f"gap={self.gap!r} on the column {self.on!r} must be a number: it is not an event time")
         gap = self.gap if is_number(self.gap) else 0
         measure = Measure("column", self.on)
         return ColumnSessionScan(measure, gap=gap, gap_column=by_row, columns=(self.on, *read))

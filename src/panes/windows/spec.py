@@ -59,7 +59,7 @@ def size_argument(value: Size, argument: str, *, positive: bool = True) -> Size:
         value = str(value)
     if not isinstance(value, str):
         raise QueryError(
-            f'{argument}={value!r} is no size: use a duration like "10 s", pn.rows(n), or a number with on='
+            f'{argument}={value!r} is not a size: use a duration like "10 s", pn.rows(n), or a number with on='
         )
     parsed = parse_duration(value, argument=argument)
     count = parsed.nanos if isinstance(parsed, Duration) else parsed.count
@@ -82,7 +82,7 @@ def measured(domain: TimeDomain, on: str | None, **sizes: Size | None) -> tuple[
     if on is not None:
         for argument, size in given.items():
             if not is_number(size):
-                raise QueryError(f"{argument}={size!r} on the column {on!r} must be a number: it is no event time")
+                raise QueryError(f"{argument}={size!r} on the column {on!r} must be a number: it is not an event time")
         return Measure("column", on), tuple(size if is_number(size) else 0 for size in sizes.values())
     ticks = {argument: domain.ticks(size, argument=argument, positive=False) for argument, size in given.items()}
     return TIME, tuple(ticks.get(argument, 0) for argument in sizes)
@@ -108,7 +108,7 @@ def point_argument(value: Point, argument: str) -> Point:
     if isinstance(value, str):
         nanos_since_epoch(value, argument=argument)
     elif not is_number(value) or not math.isfinite(value):
-        raise QueryError(f"{argument}={value!r} is no point: use a datetime, an ISO date or a number")
+        raise QueryError(f"{argument}={value!r} is not a point: use a datetime, an ISO date or a number")
     return value
 
 

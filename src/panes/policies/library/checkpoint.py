@@ -128,7 +128,7 @@ def _check(window: Window, sub: Subwindow) -> None:
     demand(sub.evict_due == NEVER or isinstance(evict, Time), "something leaves by time, and nothing does")
     demand(sub.trigger_due == NEVER or isinstance(trigger, Time), "something is due by time, and nothing is")
     for number in (*sub.values, sub.last_value, sub.baseline, sub.last_trigger_value):
-        demand(number is None or is_number(number), "a difference is of what is no number")
+        demand(number is None or is_number(number), "a difference is of what is not a number")
     for moment in sub.arrivals:
         value(moment, "the time of a tuple", int, low=NEVER, high=2**63 - 1)
     summed = getattr(window, "_factory", None) is not None
@@ -142,7 +142,7 @@ def _check(window: Window, sub: Subwindow) -> None:
         demand(
             len(getattr(sub, name)) == size, f"a subwindow of {sub.size} tuples has {len(getattr(sub, name))} {name}"
         )
-    demand(None not in sub.values, "a difference is of what is no number")
+    demand(None not in sub.values, "a difference is of what is not a number")
 
 
 def identity(window: Any) -> dict[str, Any]:

@@ -67,7 +67,9 @@ def values_of(policy: Policy | None, columns: Mapping[str, Column]) -> Array:
     bad = values != values if column.valid is None else (values != values) | ~column.valid
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
-        raise DataError(f"{text(policy)}: the attribute is no number in row {row} of the batch, it has no difference")
+        raise DataError(
+            f"{text(policy)}: the attribute is not a number in row {row} of the batch, so it has no difference"
+        )
     return values
 
 

@@ -240,4 +240,4 @@ def _number(value: Any, row: Any, policy: Delta) -> Any:
         return value
     if isinstance(value, (datetime, date)):
         return nanos_since_epoch(value) // 1000
-    raise DataError(f"{text(policy)}: {value!r} at {row!r} is no number and no point in time, it has no difference")
+    raise DataError(f"{text(policy)}: {value!r} at {row!r} is not a number or a point in time, so it has no difference")

@@ -108,7 +108,9 @@ class KeyState(Held):
         self.bank.load(table.drop_columns(list(added)), slots, "the state of a window of your own")
         for column, (starts, number) in added.items() if len(slots) else ():
             values = numbers(table, column, table.schema.field(column).type)
-            demand(values.dtype in (np.dtype(np.int64), np.dtype(np.float64)), "a window begins at what is no number")
+            demand(
+                values.dtype in (np.dtype(np.int64), np.dtype(np.float64)), "a window begins at what is not a number"
+            )
             known = starts.get(number)
             if not isinstance(known, np.ndarray):
                 known = starts[number] = np.zeros(len(self), values.dtype)

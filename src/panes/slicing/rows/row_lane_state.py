@@ -207,7 +207,7 @@ def _check_rest(slicer: OrderedSlicer, slots: Array) -> None:
     mine = np.isin(rest.slot, slots)
     slot, pos = rest.slot[mine], rest.pos[mine]
     same = slot[1:] == slot[:-1]
-    demand((rest.rows[mine] == 1).all(), "a row of the last window is no single one")
+    demand((rest.rows[mine] == 1).all(), "a row of the last window is not a single one")
     demand((np.diff(pos) == 1)[same].all(), "rows of the last window don't follow each other")
     lasts = np.append(~same, True)[: len(slot)]
     demand((pos[lasts] == keys.rows_seen[slot[lasts]] - 1).all(), "the last window does not go up to the last row")

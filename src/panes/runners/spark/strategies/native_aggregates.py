@@ -75,7 +75,7 @@ def native_aggregate(agg: Agg, names: Sequence[str], types: Sequence[pa.DataType
     """An aggregate over the columns `names` of the frame, whose Arrow types are `types`."""
     rule = RULES.get(type(agg.bound))
     if rule is None:
-        raise NoColumn(f"{agg.name} is no aggregate that Spark can combine from slices with the same result")
+        raise NoColumn(f"{agg.name} is not an aggregate that Spark can combine from slices with the same result")
     return rule(agg.bound, tuple(names), tuple(types))
 
 
