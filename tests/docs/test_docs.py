@@ -24,7 +24,7 @@ EXAMPLES = {
     "index.md": 0,
     "operators.md": 8,
     "policies.md": 12,
-    "pushing.md": 11,
+    "pushing.md": 12,
     "relations.md": 4,
     "robustness.md": 2,
     "semantics.md": 0,

@@ -83,7 +83,7 @@ def compare(
             return wrong
         want, got, want_late, got_late = ([_together(steps)] for steps in (want, got, want_late, got_late))
     for number, (wanted, found) in enumerate(zip(want, got, strict=True)):
-        wrong = difference(wanted, found, job.program.aggregates)
+        wrong = difference(wanted, found, job.program.aggregates, job.program.own)
         if wrong:
             return f"step {number} of {len(want)}: {wrong}"
     if job.keep_late:
