@@ -8,8 +8,9 @@ import pytest
 
 import panes as pn
 from panes.errors import DataError
-from panes.policies import FakeClock, LiveWindow, specs
+from panes.policies import FakeClock, LiveWindow, evictions, specs
 from panes.policies.built_in import BuiltInPolicies
+from panes.policies.flow import Group
 from tests.policies.parallel_plans import run_by_time, run_central
 
 p = pn.policies
@@ -172,6 +173,20 @@ FLOODS = {
     "held for good": ({"trigger": p.time(S), "evict": p.count(9)}, HELD),
     "held for good, of the centre": ({"central_trigger": p.time(S), "central_evict": p.count(9)}, HELD),
     "held for good, in Python": ({"trigger": [p.time(S), Never()], "evict": p.count(9)}, HELD),
+    "held at times, for it matches rows": ({"trigger": p.time(S), "evict": p.active(p.punctuation(9, on="v"))}, HELD),
+    "held at times, for it compares rows": ({"trigger": p.time(S), "evict": p.active(p.delta(9, on="v"))}, HELD),
+    "held by the smallest": (
+        {"trigger": p.time(S), "evict": p.smallest(p.time(S), p.active(p.punctuation(9, on="v")))},
+        HELD,
+    ),
+    "held at times, in Python": (
+        {"trigger": [p.time(S), Never()], "evict": p.largest(p.active(p.punctuation(9, on="v")))},
+        HELD,
+    ),
+    "held at times, of the centre": (
+        {"central_trigger": p.time(S), "central_evict": p.active(p.punctuation(9, on="v"))},
+        HELD,
+    ),
     "a user's eviction": ({"trigger": p.time(S), "evict": Asked()}, ASKED),
     "a user's eviction, wrapped": ({"trigger": p.time(S), "evict": p.active(Passive())}, ASKED),
     "a user's eviction, nested": ({"trigger": p.time(S), "evict": p.largest(p.time(S), Asked())}, ASKED),
@@ -185,6 +200,34 @@ def test_a_century_of_results_is_refused_by_the_trigger_that_makes_them(way: str
         given(A, **sides)
     assert str(error.value).startswith(f"time({S}): up to the row at time {CENTURY}"[:-7])
     assert says in str(error.value)
+
+
+@pytest.mark.parametrize("name", [name for name, (_, says) in FLOODS.items() if says is HELD])
+def test_rows_that_no_border_lets_go_are_refused_before_the_first_border(name: str, monkeypatch: Any) -> None:
+    """In Python, one result for each of ten million borders takes minutes."""
+    given_at: list[Any] = []
+    monkeypatch.setattr(evictions, "emit", lambda *a: given_at.append(a))
+    monkeypatch.setattr(Group, "process_fake", lambda *a: given_at.append(a))
+    with pytest.raises(DataError, match="ten million windows"):
+        given(A, **FLOODS[name][0])
+    assert len(given_at) < 9
+
+
+def test_few_rows_with_many_borders_are_soon_looked_at_in_compiled_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop that finds thousands of windows goes on compiled from where it is."""
+    rows = [{"t": t * S, "k": "a", "v": t} for t in (1, 2, 10_000, 10_001)]
+    window = pn.policy(trigger=p.time(S), evict=[p.time(3_000 * S), p.count(9)])
+    query = pn.stream(rows, time="t", key="k").window(w=window).agg(vs="collect_list(v)")
+    monkeypatch.setattr(BuiltInPolicies, "few", 1_000_000)
+    plain = list(query.rows())
+    assert len(plain) > 3_000
+    monkeypatch.setattr(BuiltInPolicies, "few", 500)
+    work: list[int] = []
+    right = evictions.run_all.worth
+    monkeypatch.setattr(evictions.run_all, "worth", lambda done, few: work.append(done) or right(done, few))
+    assert list(query.rows()) == plain
+    assert min(work) < 10
+    assert max(work) > 500
 
 
 @pytest.mark.parametrize("name", [name for name in FLOODS if "centre" not in name])

@@ -75,9 +75,12 @@ class BuiltInPolicies(Running):
         #: rows and windows so far
         self.worked = 0
 
-    def _form(self, loop: Loop) -> Callable[..., Any]:
-        """What to run of a loop, for the rows there have been; what is compiled already is soon the quicker form."""
-        return loop.worth(self.worked, self.few // 50 if loop.is_compiled else self.few)
+    def _form(self, loop: Loop, found: int = 0) -> Callable[..., Any]:
+        """What to run of a loop, for the rows there have been, and windows that it has found in this call.
+
+        What is compiled already is soon the quicker form.
+        """
+        return loop.worth(self.worked + found, self.few // 50 if loop.is_compiled else self.few)
 
     @property
     def plan(self) -> str:
@@ -177,9 +180,9 @@ class BuiltInPolicies(Running):
         DataError if timer ticks up to these times gave too much.
         """
         own, centre, arena = self.own.evictions, self.centre.evictions, self.arena
-        meta, run, done = np.array([0, -1, 0]), self._form(run_all), 0
-        while True:  # in as many calls as it needs room for windows
-            done = run(
+        meta, done = np.array([0, -1, 0]), 0
+        while True:  # in as many calls as it needs room for windows, which timer ticks may make many of few rows
+            done = self._form(run_all, int(meta[FOUND]))(
                 own.lines, own.limits, own.keeps_rows, with_rows, self.states, slots, offsets, base, ticks, cols,
                 arena.follows, fired, *fakes.columns(), centre.lines, centre.limits,
                 self.middle if self.central else self.middle[:0], self.centre.by_clock, arena.slots, arena.positions,

@@ -133,15 +133,36 @@ def _let_go(states: Array, centre: Array, slots: Array, positions: Array, n: int
     centre[0, HEAD] += n
 
 
-def _none_leave(lines: Array) -> bool:
-    """Whether timer ticks let no row go, so that each of them gives what is held: no eviction is asked about them.
-
-    The smallest of several, none of which is asked, is as many rows as there are.
-    """
+def _is_asked(lines: Array) -> bool:
+    """Whether any eviction is asked about timer ticks; the smallest of several is, though none of these be."""
     asked = 0
     for t in range(len(lines)):
         asked += lines[t, OPTION] or lines[t, KIND] == MIN
-    return asked == 0
+    return asked > 0
+
+
+def _may_let_go(lines: Array, stack: Array, asked: Array) -> bool:
+    """Whether a timer tick with a time may let a row go, before its result or after it; else each gives what is held.
+
+    Deltas and punctuations compare rows, and a time is none. The smallest of several, none of which is asked, is as
+    many rows as there are.
+    """
+    top = 0
+    for t in range(len(lines)):
+        kind, may, is_asked = lines[t, KIND], 0, 1
+        if kind >= MAX:
+            top -= lines[t, CHILDREN]
+            may = 1 if kind == MIN else 0
+            for c in range(top, top + lines[t, CHILDREN]):
+                if asked[c] == 1:
+                    may = min(may, stack[c]) if kind == MIN else max(may, stack[c])
+        elif lines[t, OPTION] == 0 or kind == TUMBLE:
+            is_asked = 0
+        elif kind in (COUNT, TIME):
+            may = 1
+        stack[top], asked[top] = may, is_asked
+        top += 1
+    return stack[0] + lines[-1, OPTION] > 0
 
 
 def _tell_all(
@@ -149,7 +170,7 @@ def _tell_all(
     what: int, now: int, end: int, out: Array, meta: Array, stack: Array, asked: Array,
 ) -> None:  # fmt: skip
     """A timer tick for every key (evict, then emit), or a row of key k for all others (emit, then evict)."""
-    asks = not _none_leave(lines)
+    asks = _is_asked(lines)
     for other in range(len(states)):
         if states[other, SEEN] == 0 or (what == ROW_AS_FAKE and other == k):
             continue
@@ -175,7 +196,7 @@ def _none_held(states: Array) -> bool:
 
 
 @one_source(
-    count_leaves, joined, is_beyond, distance, emit, next_run, _let_go, _none_leave, _tell_all,
+    count_leaves, joined, is_beyond, distance, emit, next_run, _let_go, _is_asked, _may_let_go, _tell_all,
     _none_held, inlined=(ask,),
 )  # fmt: skip
 def run_all(
@@ -202,7 +223,7 @@ def run_all(
         c += 1
     own, grouped, central = len(lines) > 1, len(centre) > 0, len(c_lines) > 1
     clears, c_clears = lines[-1, OPTION] == 1, c_lines[-1, OPTION] == 1
-    stays = _none_leave(lines) and _none_leave(c_lines)
+    stays = ticking and not (_may_let_go(lines, stack, asked) or _may_let_go(c_lines, stack, asked))
     room = len(out) - (len(states) + 1 if grouped else 1)
     for g in range(len(keys)):
         k = keys[g]

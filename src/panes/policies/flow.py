@@ -27,6 +27,7 @@ from panes.policies.runtimes import (
     TimeTrigger,
     active_ones,
     is_told_of_fakes,
+    lets_go_at_borders,
     running_evictions,
     running_trigger,
     sent_before,
@@ -285,7 +286,11 @@ def send_before(row: Any, when: Any, senders: Sequence[Sender]) -> None:
 
 def _refuse_flood(senders: Sequence[Sender], row: Any) -> None:
     """DataError at once, instead of after ten million results, where no border can be passed over."""
-    stay = not any(each.active_evictions for sender in senders for each in sender.reached())
+    reached = [each for sender in senders for each in sender.reached()]
+    if all(sender.by_border for sender in senders):
+        stay = not any(lets_go_at_borders(e) for each in reached for e in each.active_evictions)
+    else:  # timer ticks of users may be rows
+        stay = not any(each.active_evictions for each in reached)
     for sender in senders:
         each_is_sent = stay or any(each.told for each in sender.reached())
         if (

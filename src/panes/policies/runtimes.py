@@ -442,6 +442,15 @@ def is_told_of_fakes(eviction: RunningEviction) -> bool:
     return eviction.active and isinstance(inner, UserEviction)
 
 
+def lets_go_at_borders(eviction: RunningEviction) -> bool:
+    """Whether an active eviction may let rows go at a border, which is a time: some compare rows, and it is none."""
+    if isinstance(eviction, ManyEvictions):
+        nested = [lets_go_at_borders(each) for each in eviction.nested if each.active]
+        return all(nested) if RULES[eviction.rule] == MIN else any(nested)
+    inner = eviction.inner if isinstance(eviction, ActiveWrapper) else eviction
+    return not isinstance(inner, DeltaEviction | Match)
+
+
 def numbers(row: Any, columns: Sequence[str]) -> tuple[float, ...]:
     """What delta policies compare; null is NaN."""
     return tuple(np.nan if row[c] is None else float(row[c]) for c in columns)
