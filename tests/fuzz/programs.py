@@ -15,7 +15,16 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
-from tests.fuzz.specs import ADDED, ADDED_IN_ORDER, GIVEN_EARLY, Maker, Spec, random_aggregates, random_windows
+from tests.fuzz.specs import (
+    ADDED,
+    ADDED_AFRESH,
+    ADDED_IN_ORDER,
+    GIVEN_EARLY,
+    Maker,
+    Spec,
+    random_aggregates,
+    random_windows,
+)
 
 SECONDS_OF_CALENDARS = (1_711_670_400, 1_729_814_400, 1_710_028_800, -18_489_600)  # near DST changes
 BASES = (0, 0, 0, 0, -7, -1000, 10**9 + 7, 1_700_000_000_123)
@@ -93,13 +102,13 @@ def generate(seed: int) -> Program:
     # with changes of windows: how often there is one, and columns for those that are added
     changes = 0.15 if rng.random() < 0.12 else 0.0
     settled = watermark is None and lateness is None
-    more = ("b", "d", "e") if changes and settled else ()
+    more = ("b", "d", "e") if changes and watermark is None else ()
     types = {c: t for c, t in COLUMN_TYPES.items() if c in used or c in keys or c in more}
     emit_empty = rng.random() < 0.06 and not changes
     if "m" in types and rng.random() < 0.5:
         types["m"] = "bigint"
     rows = random_rows(rng, base, scale, types, lateness, 12 if small else 37)
-    added = [*ADDED, *ADDED_IN_ORDER] if settled else ADDED
+    added = [*ADDED, *(ADDED_AFRESH if watermark is None else ()), *(ADDED_IN_ORDER if settled else ())]
     steps = random_steps(rng, rows, base, scale, watermark, windows, small, changes, added)
     early = random_early(Random(-1 - seed), windows, scale) if not changes else None
     own = random_own(Random(-2 - seed), windows, steps, types)

@@ -195,8 +195,10 @@ ADDED = [
     WINDOWS[k][0]
     for k in ("tumbling", "sliding", "cumulate", "fixed", "fixed_band", "landmark", "session", "alternating")
 ]
-#: kinds that look at rows one by one, added where all rows so far are settled: what they see is clear only then
-ADDED_IN_ORDER = [*(WINDOWS[k][0] for k in ("rows", "punctuated", "delta", "threshold")), mixed_without_columns]
+#: kinds that begin with the next row of each key, added where none waits that lacks their columns
+ADDED_AFRESH = [WINDOWS[k][0] for k in ("punctuated", "delta", "threshold")]
+#: kinds that look back at rows, added where all rows so far are settled: what they see is clear only then
+ADDED_IN_ORDER = [WINDOWS["rows"][0], mixed_without_columns]
 
 AGGREGATES: list[tuple[Spec, int]] = [
     (("count_rows",), 6),

@@ -43,6 +43,7 @@ MEASURE_BACK = "measure went back"
 ON_COLUMN = ("column", "last_rows_by", "session_on")
 #: window kinds that look at rows one by one and, if added while running, start afresh with the next row
 AFRESH = ("punctuated", "delta", "threshold")
+_BEFORE_ALL = (-INFINITY, -1)
 #: what looks at rows one by one, so that their positions are counted
 ROW_BY_ROW = (
     *AFRESH, *ON_COLUMN, "rows", "last_rows", "markers", "keep_last", "last_of", "pauses", "mixed", "ticking",
@@ -135,8 +136,8 @@ class Oracle:
         #: arrival number of the first row that has a position; None: nothing has looked at rows one by one
         kinds = {spec[0] for spec in windows.values()}
         self.counted_from = 0 if kinds & {*ROW_BY_ROW, *IN_ORDER} else None
-        #: label of a window added while running -> arrival number of the first row that it sees
-        self.afresh: dict[str, int] = {}
+        #: label of a window added while running -> time and arrival number of the last row of each key before it
+        self.afresh: dict[str, dict[Key, tuple[float, int]]] = {}
 
     # What a user calls
 
@@ -168,15 +169,22 @@ class Oracle:
         if spec[0] in ROW_BY_ROW and self.counted_from is None:
             self.counted_from = self.rows_in
         if spec[0] in AFRESH:
-            self.afresh[label] = self.rows_in
+            self.afresh[label] = {key: self._last_seen(key) for key in self.rows}
 
     def remove(self, label: str) -> None:
         del self.windows[label]
 
+    def _counted(self, key: Key) -> Rows:
+        """The rows of a key that have a position."""
+        return [r for r in self.rows_in_order(key) if r.seq >= (self.counted_from or 0)]
+
+    def _last_seen(self, key: Key) -> tuple[float, int]:
+        """Time and arrival number of the last row of a key, in order, that the watermark has passed."""
+        return max(((r.time, r.seq) for r in self._counted(key) if r.time <= self.watermark), default=_BEFORE_ALL)
+
     def positions(self, key: Key, until: int) -> int:
         """How many rows of a key that arrived before row number `until` have a position."""
-        first = self.counted_from or 0
-        return sum(first <= r.seq < until for r in self.rows_in_order(key))
+        return sum(r.seq < until for r in self._counted(key))
 
     def rows_in_order(self, key: Key) -> Rows:
         """The rows of a key that windows which must see them in order have taken."""
@@ -194,10 +202,11 @@ class Oracle:
             last = self._last_end(inner, in_order)
             return changed(with_empty(inner, due_windows(inner, rows, self.watermark), last))
         if spec[0] in ROW_BY_ROW:
-            since = self.afresh.get(label, self.counted_from or 0)
+            counted, since = self._counted(key), self.afresh.get(label, {}).get(key, _BEFORE_ALL)
             spec = (*spec, self._last_tick(spec[4])) if spec[0] == "ticking" else spec
-            found = due_windows(spec, [r for r in rows if r.seq >= since], self.watermark)
-            return shifted(found, self.positions(key, since)) if label in self.afresh else found
+            taken = [r for r in counted if (r.time, r.seq) > since]
+            found = due_windows(spec, taken, self.watermark)
+            return shifted(found, len(counted) - len(taken)) if label in self.afresh else found
         found = due_windows(spec, rows, self.watermark)
         empty_too = self.emit_empty and spec[0] in HAVE_EMPTY
         return with_empty(spec, found, self._last_end(spec, in_order)) if empty_too else found
@@ -259,6 +268,8 @@ class Oracle:
                 self.windows[label][0] not in (*ROW_BY_ROW, *IN_ORDER) for label in (takers if behind else self.windows)
             ):
                 self.on_time.add(row.seq)
+            if behind and not any(spec[0] in (*ROW_BY_ROW, *IN_ORDER) for spec in self.windows.values()):
+                self.broken.add(row.seq)  # nobody looks at rows one by one: it has no place among them
             if any(row.data[column] is None for column in self.measures):
                 self.broken.add(row.seq)
                 reason = None if row.seq in self.on_time else NULL_MEASURE

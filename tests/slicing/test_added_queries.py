@@ -218,6 +218,78 @@ def test_with_lateness_a_new_aggregate_of_rows_in_order_starts_after_the_rows_th
     assert got(given, *columns) == [(6, None, None, 1, True), (8, 27, 7.0, 1, False)]
 
 
+def distance(a: tuple[float, ...], b: tuple[float, ...]) -> float:
+    return abs(a[0] - b[0])
+
+
+AFRESH = {
+    "policy by count": pn.policy(trigger=pn.policies.count(1)),
+    "policy of two counts": pn.policy(trigger=pn.policies.count(1), evict=pn.policies.count(1)),
+    "policy in Python": pn.policy(trigger=pn.policies.count(1), evict=pn.policies.delta(0, on="v", function=distance)),
+    "delta": pn.delta(0, on="v"),
+    "punctuated": pn.punctuated(begin="v >= 0"),
+}
+
+
+@pytest.mark.parametrize("restored", [False, True])
+@pytest.mark.parametrize("window", AFRESH.values(), ids=AFRESH)
+@pytest.mark.parametrize("own", [{}, {"vs": pn.collect_list("v"), "top": "max(w)"}], ids=["shared", "own"])
+def test_windows_that_start_afresh_hold_no_row_of_before_though_late_ones_come(
+    own: dict[str, object], window: object, restored: bool
+) -> None:
+    """Each of them gives one row; 5 and 6 are there before, 7 and 5 come late, 20 in time."""
+    base = stream(watermark="manual", lateness=30).window(two=pn.tumbling(pn.rows(2)))
+    query = base.agg(vs=pn.collect_list("v"), n="count(*)")
+    op = query.operator()
+    op.push(rows(5, 6))
+    op.advance(10)
+    op.add("w", window, **own)
+    op.advance(15)
+
+    def gives(*times: int) -> list[tuple[object, ...]]:
+        nonlocal op
+        found = got(op.push(rows(*times))["w"], "window_from", "window_to", "vs", "void")
+        if restored:
+            op = query.operator(restore=op.snapshot(), trusted=True)
+        return found
+
+    assert gives(7) == []
+    assert gives(5) == []  # before those that were there: nothing but the position of 7 changes
+    op.push(rows(20))
+    assert got(op.advance(25)["w"], "window_from", "window_to", "vs") == [(3, 4, [7])]
+    assert gives(5) == [(3, 4, None, True), (4, 5, [7], False)]
+    found = gives(8)
+    assert (5, 6, [8], False) in found
+    assert all(vs is None or vs in ([7], [8]) for _, _, vs, _ in found)
+    assert got(op.finish()["w"], "window_from", "window_to", "vs") == [(6, 7, [20])]
+
+
+def test_a_window_on_a_column_that_rows_which_wait_lack_starts_after_them() -> None:
+    """Their values are not known any more, so they are neither far from each other nor near."""
+    query = stream(watermark=5).window(two=pn.tumbling(pn.rows(2))).agg(n="count(*)")
+    op = query.operator()
+    op.push(rows(1, 2, 8, 9, 10))
+    op.add("gone", pn.delta(0, on="v"))
+    op.remove("gone")
+    op = query.operator(restore=op.snapshot())
+    op.add("d", pn.delta(0, on="v"))
+    op.add("p", pn.policy(trigger=pn.policies.count(1)))
+    out = op.push(rows(9, 10, 11, 12, 30, 40))
+    assert got(out["d"], "window_start", "window_end", "window_from", "n") == [(11, 12, 7, 1), (12, 30, 8, 1)]
+    assert got(out["p"], "window_start", "window_from")[0] == (8, 2)  # it looks at no column
+
+
+def test_a_late_row_that_nobody_looks_at_has_no_position() -> None:
+    op = stream(lateness=30).window(two=pn.tumbling(pn.rows(2))).agg(vs=pn.collect_list("v")).operator()
+    op.push(rows(1, 2, 3))
+    op.remove("two")
+    op.push(rows(1))
+    assert op.metrics["rows_late"] == 1
+    op.push(rows(4))
+    op.add("again", pn.tumbling(pn.rows(2)))
+    assert got(op.push(rows(5, 6)), "window_from", "vs") == [(4, [5, 6])]
+
+
 def test_empty_windows_of_a_query_with_aggregates_of_its_own() -> None:
     query = stream().window(a=pn.tumbling(10), emit_empty=True).agg(n="count(*)")
     op = query.add("b", pn.tumbling(10), top="max(v)", m="count(v)").operator()

@@ -238,6 +238,17 @@ class KeyRuns:
         first = np.repeat(self.first_pos - self.offsets[:-1], np.diff(self.offsets))
         return first + np.arange(len(self.times))
 
+    def since(self, first: Array) -> tuple[KeyRuns, Array]:
+        """The rows from position first[i] of group i on, and where they are here; `arrival` must be None."""
+        heads = self.offsets[:-1] + np.clip(first - self.first_pos, 0, np.diff(self.offsets))
+        left = self.offsets[1:] - heads
+        some = left > 0
+        kept = np.flatnonzero(self.positions() >= np.repeat(first, np.diff(self.offsets)))
+        offsets = np.concatenate(([0], left[some].cumsum()))
+        columns = {name: values[kept] for name, values in self.columns.items()}
+        begin = (self.first_pos + heads - self.offsets[:-1])[some]
+        return KeyRuns(self.slots[some], offsets, begin, self.times[kept], columns), kept
+
 
 @dataclass(frozen=True)
 class Closed:

@@ -123,6 +123,8 @@ class DrivenWindows:
         self._reduces = reduces
         all_ = (*self._discretizers, *self.free_forms, *self.machines)
         self.columns = {c for _, window in all_ for c in window.columns}
+        #: the numbers of those that begin with the next row if they are added while running
+        self.afresh = {number for number, window in all_ if not isinstance(window, Sessions)}
 
     def __bool__(self) -> bool:
         return bool(self._discretizers or self.free_forms or self.machines)
@@ -151,22 +153,40 @@ class DrivenWindows:
         """Rows have come; `cut` is set before each at which a window begins or ends."""
         complete: Complete = []
         for number, window in self._discretizers:
-            state = keys.window_state(number, runs.slots)
-            keys.keep_user_objects(number, runs.slots)
-            scanned = window.scan(runs, state)
-            keys.store_window_state(number, runs.slots, state)
-            cut[scanned.cuts[scanned.cuts < len(cut)]] = True
+            rows, at = self._seen_by(number, runs, keys)
+            state = keys.window_state(number, rows.slots)
+            keys.keep_user_objects(number, rows.slots)
+            scanned = window.scan(rows, state)
+            keys.store_window_state(number, rows.slots, state)
+            cuts = scanned.cuts[scanned.cuts < len(rows)]
+            cut[cuts if at is None else at[cuts]] = True
             complete.append((number, scanned.closed))
         for number, form in self.free_forms:
-            complete.append((number, form_take(form, runs, *keys.free_form(number, runs.slots), keys.last[0])))
+            rows, _ = self._seen_by(number, runs, keys)
+            complete.append((number, form_take(form, rows, *keys.free_form(number, rows.slots), keys.last[0])))
         for number, machine in self.machines:
+            rows, at = self._seen_by(number, runs, keys)
             if keys.journal.is_open:
-                keys.journal.undo_by(keys.machines[number].saved(runs.slots))
+                keys.journal.undo_by(keys.machines[number].saved(rows.slots))
             with naming(machine.where):
-                scanned = keys.machines[number].take(runs)
-            cut[scanned.cuts] = True
+                scanned = keys.machines[number].take(rows)
+            cut[scanned.cuts if at is None else at[scanned.cuts]] = True
             complete.append((number, scanned.closed))
         return complete
+
+    def _seen_by(self, number: int, runs: KeyRuns, keys: KeyState) -> tuple[KeyRuns, Array | None]:
+        """The rows that a window looks at, and where they are among all; None: they are all.
+
+        One that was added while running looks at none before its own first one, though late rows have them replayed.
+        """
+        start = keys.given_from.get(number) if number in self.afresh else None
+        if start is None:
+            return runs, None
+        if isinstance(start, np.ndarray):
+            first = start[runs.slots]
+        else:
+            first = runs.first_pos + np.add.reduceat((runs.times <= start).astype(np.int64), runs.offsets[:-1])
+        return (runs, None) if (runs.first_pos >= first).all() else runs.since(first)
 
     def advance(self, watermark: int, keys: KeyState) -> Complete:
         """Event time has reached `watermark`."""

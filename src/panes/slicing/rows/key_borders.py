@@ -46,6 +46,10 @@ class BorderWindows:
     def mark(self, cut: Array, runs: KeyRuns, before: Array, keys: KeyState) -> None:
         """Set `cut` before each row at which a window begins or ends; `before`: the last time of each key till now."""
         for number, window in self._all:
+            if number in keys.given_from:  # the first row that it looks at may lie between two borders
+                at = _origin(number, runs.slots, keys) - runs.first_pos
+                within = (at >= 0) & (at < np.diff(runs.offsets))
+                cut[(runs.offsets[:-1] + at)[within]] = True
             for grid in window.grids():
                 if not window.by_time:
                     _mark_positions(cut, runs, grid, window.slide, _origin(number, runs.slots, keys))

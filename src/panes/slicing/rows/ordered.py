@@ -45,7 +45,6 @@ from panes.windows.base import (
     Closed,
     ContextClass,
     ContextFree,
-    KeyBorders,
     KeyRuns,
     LookBack,
     Measure,
@@ -82,6 +81,7 @@ class OrderedSlicer:
         "driven",
         "look_backs",
         "borders",
+        "afresh",
         "planned",
         "slice_per_row",
         "empty",
@@ -151,6 +151,8 @@ class OrderedSlicer:
         self.driven = DrivenWindows(queries, reduces=not any(a.bound.laws.holistic for a in self.aggs))
         self.look_backs = LookBacks(queries, tuple(self.dimensions))
         self.borders = BorderWindows(queries)
+        #: those that begin with the next row if they are added while running, by number
+        self.afresh = {*self.borders.origins(), *self.driven.afresh}
         #: the windows that say how they are assembled, and what it costs, by number
         self.planned = [*self.borders.plans, *(number for number, _ in self.driven.machines)]
         #: a window that starts "so much back" may start at any row, so every row is a slice of its own
@@ -301,7 +303,7 @@ class OrderedSlicer:
         if closed.upto is not None:  # on a column: from the value of the first row on
             first = SliceIndex(self.slices.slot, self.slices.pos).at_or_after(closed.slots, closed.start_pos)
             due = replace(due, lo=self.slices.first[self._dimension(self._measures[number])][first], hi=closed.upto)
-        if number not in self.keys.given_from:
+        if number not in self.keys.given_from or number in self.afresh:
             return due
         return due.take(np.flatnonzero(self.keys.admits(due.number, due.slot, due.start)))
 
@@ -462,6 +464,14 @@ class OrderedSlicer:
                     "next_trigger and lower_border; they must say what notify does, or scale must be None"
                 )
 
+    def put_before(self, slot: int, position: int) -> None:
+        """A late row comes at this position: windows that began with a row after it begin with the same row."""
+        for number in self.afresh & self.keys.given_from.keys():
+            starts = self.keys.given_from[number]
+            if isinstance(starts, np.ndarray) and slot < len(starts) and position < starts[slot]:
+                self.keys.journal.keep(starts, np.array([slot]))
+                starts[slot] += 1
+
     def slices_of(self, slot: int, position: int) -> KeySlices:
         """The slices of a key from the one on that holds this position."""
         self.keys.grow(slot + 1)
@@ -596,12 +606,15 @@ class OrderedSlicer:
         found = [int(windows.next_end(n)) - n for windows in counting for n in seen]
         return min([self.borders.rows_until_due(self.keys), *found])
 
-    def start_giving(self, query: RunningWindow, last_time: int, complete: Array | int | None = None) -> None:
+    def start_giving(
+        self, query: RunningWindow, last_time: int, complete: Array | int | None = None, lacking: int | None = None
+    ) -> None:
         """A window added while running is given from the first one on whose rows are all held, in whole slices.
 
         Slices that are there are closed, so that the new window's edges cut from the next row on. Sessions
         must begin so late that no row before `last_time` can be one of theirs; other data-driven windows
-        start afresh with the next row. `complete`: see `complete_for`.
+        start afresh with the next row, or the first one after `lacking`: rows that wait have none of their columns.
+        `complete`: see `complete_for`.
         """
         window, table = query.window, self.slices
         if complete is not None:
@@ -612,8 +625,8 @@ class OrderedSlicer:
         if isinstance(window, LookBack) and window.back != ROWS:
             # all rows looked back to must have come since: nobody knows what was above the edge before
             self.keys.given_from[query.number] = self.keys.last[self._dimension(window.back)].copy()
-        if isinstance(window, KeyBorders) and window.afresh:
-            self.keys.given_from[query.number] = self.keys.rows_seen.copy()
+        if query.number in self.afresh:
+            self.keys.given_from[query.number] = self.keys.rows_seen.copy() if lacking is None else lacking
         if not isinstance(window, ContextFree):
             return
         alone = WindowSet(window.measure, [query])

@@ -39,7 +39,7 @@ class RowLane(Lane):
     """Windows of every kind, one set of slices per key."""
 
     ordered = True
-    replaced = Replaced("aggs", "_arrival", "rejected", "last_time", "_news", "splits", "merges", "moves")
+    replaced = Replaced("aggs", "_arrival", "rejected", "last_time", "_news", "splits", "merges", "moves", "lacking")
 
     def __init__(
         self,
@@ -69,6 +69,8 @@ class RowLane(Lane):
         self._news = 0  # rows and results since the base moved
         #: what late rows did to slices: how many were cut in two, became part of another, or took or gave a row
         self.splits = self.merges = self.moves = 0
+        #: up to which time rows may wait that came before anybody looked at a column, by column
+        self.lacking: dict[str, int] = {}
         #: rows that broke the rule of a measure, with the reason; the operator collects them
         self.rejected: list[tuple[Array, str]] = []
         self._arrival = self._looks_at_arrival()
@@ -118,7 +120,9 @@ class RowLane(Lane):
         behind = np.zeros(len(batch.rows), bool)
         behind[batch.at] = True
         done = 0
-        within = np.zeros(n, bool) if self.lateness is None else batch.times >= batch.met_behind - self.lateness
+        within = np.zeros(n, bool)
+        if self.lateness is not None and self.queries:  # else rows are only counted, for windows that may come
+            within = batch.times >= batch.met_behind - self.lateness
         for i in np.flatnonzero(within).tolist():
             at, met = int(batch.at[i]), int(batch.met_behind[i])
             out.results.append(self._on_time(batch.rows, behind, done, at, met))
@@ -131,8 +135,6 @@ class RowLane(Lane):
         out.results.append(self._on_time(batch.rows, behind, done, len(batch.rows), batch.watermark))
         for query in self.queries:
             out.miss(query.number, n - int(np.count_nonzero(out.taken)))
-        if not self.queries:  # all windows were removed: rows are only counted, for windows that may come
-            out.taken[:] = out.corrected[:] = False
         return out
 
     def _on_time(self, rows: RowBatch, behind: Array, begin: int, end: int, watermark: int) -> Results:
@@ -203,7 +205,10 @@ class RowLane(Lane):
         if reason is not None:
             return Corrected(first_results([]), False, False, reason)
         rows = self.log.insert(slot, row, at)
-        results = self._in_place(slot, rows, at)
+        first = int(self.base.keys.rows_seen[slot]) if slot < len(self.base.keys) else 0
+        for slicer in self.slicers():
+            slicer.put_before(slot, first + at)
+        results = self._in_place(slot, rows, at, first)
         if results is None:
             results = self._replayed(slot, rows, at, watermark)
         self.last_time = max(self.last_time, int(row.times[0]))
@@ -222,13 +227,15 @@ class RowLane(Lane):
         self.splits, self.merges, self.moves = self.splits + splits, self.merges + merges, self.moves + moves
         return results
 
-    def _in_place(self, slot: int, rows: KeyRows, at: int) -> Results | None:
-        """The correction where slices need only pass rows on to each other; None if the key must be replayed."""
+    def _in_place(self, slot: int, rows: KeyRows, at: int, first: int) -> Results | None:
+        """The correction where slices need only pass rows on to each other; None if the key must be replayed.
+
+        `first`: the position of the first of the rows.
+        """
         live = self.live
         windows = live.counting or live.recounting
         if windows is None or (slot < len(live.keys) and live.keys.sealed[slot]):
             return None
-        first = int(self.base.keys.rows_seen[slot]) if slot < len(self.base.keys) else 0
         position, needed = first + at, int(windows.horizon(first + at))
         before = live.slices_of(slot, min(position, needed))
         if live.counting is not None:
@@ -331,17 +338,29 @@ class RowLane(Lane):
                 f"window {query.label!r}: a session with a gap by expression can't be added to a stream that has "
                 "begun, since nobody knows the gaps of the rows that came before; start a new query with it"
             )
+        lacking = self._lacking_for(query)
         self._move_base()  # where it is decides which windows the new query can give
         self.live.purge(done=True)
         self.live.tidy()
         for slicer in self.slicers():
             complete = slicer.complete_for(query, self.last_time)
             slicer.set_queries((*slicer.queries, query))
-            slicer.start_giving(query, self.last_time, complete)
+            if query.number in slicer.afresh and not len(self.buffer):
+                complete = None  # all its rows are still to come
+            elif query.number in slicer.driven.afresh and complete is not None:
+                lacking, complete = int(complete) if lacking is None else max(lacking, int(complete)), None
+            slicer.start_giving(query, self.last_time, complete, lacking)
         self._aggregates_changed()
         if self.lateness is not None:
             # the base could give more, and a correction would then find windows that were never given
             self.base.keys.give_as(self.live.keys, query.number)
+
+    def _lacking_for(self, query: RunningWindow) -> int | None:
+        """Up to which time rows wait that lack columns of a window which is about to be added; None: all have them."""
+        new = {name for name in query.window.columns for run in self.buffer.runs if name not in run.columns}
+        known = {name: time for name, time in self.lacking.items() if time > self.live.watermark}
+        self.lacking = {**known, **dict.fromkeys(new, self.last_time)}
+        return max((self.lacking[name] for name in query.window.columns if name in self.lacking), default=None)
 
     def _aggregates_changed(self) -> None:
         self.aggs, self._arrival = self.live.aggs, self._looks_at_arrival()

@@ -45,6 +45,8 @@ def dump(lane: RowLane, slots: Array) -> dict[str, pa.Table]:
     complete = _scalar_starts(lane.live.keys.complete_from)
     if complete:
         tables["complete"] = pa.Table.from_pylist(complete)
+    if lane.lacking:
+        tables["lacking"] = pa.table({"column": list(lane.lacking), "until": list(lane.lacking.values())})
     for name, slicer in zip(("live", "base"), lane.slicers()):
         for number, machine in slicer.keys.machines.items():
             dumped = machine.dump(slots)
@@ -71,6 +73,9 @@ def load_facts(lane: RowLane, tables: Mapping[str, pa.Table]) -> None:
             complete = read_table(tables, "complete", dict.fromkeys(("number", "start"), INT64))
             slicer.keys.complete_from.update(zip(*(numbers(complete, name).tolist() for name in ("number", "start"))))
             demand(known.issuperset(slicer.keys.complete_from), "a window that is not there lacks partials")
+    if "lacking" in tables:
+        lacking = read_table(tables, "lacking", {"column": pa.string(), "until": INT64})
+        lane.lacking = dict(zip(lacking["column"].to_pylist(), numbers(lacking, "until").tolist()))
     lane.last_time = max(lane.last_time, int(facts["last_time"]))
 
 
