@@ -279,6 +279,22 @@ def test_a_window_on_a_column_that_rows_which_wait_lack_starts_after_them() -> N
     assert got(out["p"], "window_start", "window_from")[0] == (8, 2)  # it looks at no column
 
 
+def test_rows_of_a_snapshot_have_the_columns_of_windows_that_were_removed() -> None:
+    """Rows that come after it have them, too, since the query was declared with these windows."""
+    query = stream(watermark="manual", lateness=30).window(two=pn.tumbling(pn.rows(2)), b=pn.threshold("v > 2"))
+    query = query.agg(n="count(*)")
+    op = query.operator()
+    op.push(rows(1, 2, 3))
+    op.remove("b")
+    op = query.operator(restore=op.snapshot())
+    op.push(rows(4, 5))
+    op.advance(4)
+    op.add("c", pn.threshold("v > 2"))
+    op = query.operator(restore=op.snapshot())
+    op.push(rows(6))
+    assert got(op.finish()["c"], "window_start", "n") == [(5, 2)]
+
+
 def test_a_late_row_that_nobody_looks_at_has_no_position() -> None:
     op = stream(lateness=30).window(two=pn.tumbling(pn.rows(2))).agg(vs=pn.collect_list("v")).operator()
     op.push(rows(1, 2, 3))

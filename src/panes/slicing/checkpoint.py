@@ -210,7 +210,7 @@ def _restore_parts(op: SliceOperator, parts: list[Part]) -> None:
     facts = {**parts[0][0], "seq": max(f["seq"] for f, _ in parts), "keys_used": max(f["keys_used"] for f, _ in parts)}
     _resume(op, facts)
     op._groups = None if held.whole else held
-    columns = op._query.used_columns()
+    columns = op._query.expressions.types
     for (part, tables), mine in zip(parts, groups):
         slot_map = _load_keys(op, tables, mine)
         _check_tables(op, tables)

@@ -156,11 +156,6 @@ class RunningQuery:
         sets = [*self._sets(), *(lane.aggs for lane in self.lanes)]
         return dict.fromkeys([*of_windows, *(column for aggs in sets for a in aggs for column in a.inputs)])
 
-    def used_columns(self) -> Mapping[str, pa.DataType]:
-        """All row expressions that the lanes of now look at, and their types."""
-        measures = [m for lane in self.lanes for m in lane.dimensions if m != SINCE_FIRST]
-        return {name: self.expressions.types[name] for name in dict.fromkeys([*self._wanted(), *measures])}
-
     def _first_lanes(self) -> list[Lane]:
         free = [each for each in self.running if order_free(each.window)]
         ordered = [each for each in self.running if not order_free(each.window)]

@@ -188,6 +188,11 @@ class OrderedSlicer:
         """The windows, if all count rows and slices can be made again of the rows."""
         return None if self.keys.complete_from else self._recounting
 
+    @property
+    def read_columns(self) -> set[str]:
+        """What windows and aggregates look at in rows."""
+        return {*self.driven.columns, *self.columns, *(name for agg in self.aggs for name in agg.inputs)}
+
     def _no_windows(self) -> FoundWindows:
         return FoundWindows(Due.none(), tuple(pa.nulls(0, a.bound.out_type) for a in self.aggs))
 

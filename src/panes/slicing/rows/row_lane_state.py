@@ -18,6 +18,7 @@ from panes.slicing.lane import RowBatch
 from panes.slicing.rows.corrections import Record
 from panes.slicing.rows.key_state import KeyState
 from panes.slicing.rows.ordered import OrderedSlicer
+from panes.slicing.rows.reorder import with_columns
 from panes.slicing.rows.slice_table import SliceTable
 from panes.state.checked import INT64, demand, numbers, one_row, read_table, within
 from panes.windows.base import NEVER, Discretizer
@@ -250,11 +251,15 @@ def _rows_from(lane: RowLane, rows: pa.Table, slot_map: Any, types: Mapping[str,
     slots = slot_map[numbers(rows, "slot")]
     columns = {}
     for name, kind in types.items():
-        demand(f"column.{name}" in rows.column_names, f"rows that wait lack the column {name!r}")
+        if f"column.{name}" not in rows.column_names:
+            demand(name not in lane.live.read_columns, f"rows that wait lack the column {name!r}")
+            lane.lacking[name] = lane.last_time
+            continue
         columns[name] = column_from_arrow(rows[f"column.{name}"])
         demand(plain(columns[name].type) == plain(kind), f"rows that wait have a column {name!r} of another type")
     seq = numbers(rows, "seq", low=0) if lane.needs_arrival and len(times) else np.empty(0, np.int64)
-    return RowBatch(slots if lane.keyed else None, times, seq, columns, bool(np.all(times[1:] >= times[:-1])))
+    found = RowBatch(slots if lane.keyed else None, times, seq, columns, bool(np.all(times[1:] >= times[:-1])))
+    return with_columns(found, types)
 
 
 def _given_table(lane: RowLane, slots: set[int]) -> pa.Table:
