@@ -95,13 +95,13 @@ def generate(seed: int) -> Program:
     settled = watermark is None and lateness is None
     more = ("b", "d", "e") if changes and settled else ()
     types = {c: t for c, t in COLUMN_TYPES.items() if c in used or c in keys or c in more}
-    emit_empty = rng.random() < 0.06 and not changes
+    emit_empty = rng.random() < (0.3 if changes else 0.06)
     if "m" in types and rng.random() < 0.5:
         types["m"] = "bigint"
     rows = random_rows(rng, base, scale, types, lateness, 12 if small else 37)
-    added = [*ADDED, *ADDED_IN_ORDER] if settled else ADDED
+    early = random_early(Random(-1 - seed), windows, scale)
+    added = [*ADDED, *ADDED_IN_ORDER] if settled and early is None else ADDED
     steps = random_steps(rng, rows, base, scale, watermark, windows, small, changes, added)
-    early = random_early(Random(-1 - seed), windows, scale) if not changes else None
     own = random_own(Random(-2 - seed), windows, steps, types)
     return Program(
         seed, time_unit, keys, watermark, lateness, windows, aggregates, types, steps, emit_empty, early, scale, own

@@ -417,3 +417,42 @@ def test_a_relation_is_refused_by_name() -> None:
     op = query.operator()
     op.add("b", pn.tumbling(5))  # while it runs a window comes along, and gives what the others give
     assert list(op.windows) == ["a", "b"]
+
+
+def test_rows_that_wait_serve_whoever_is_left_also_after_a_restore() -> None:
+    query = stream(watermark=3).window(one=pn.tumbling(pn.rows(1))).agg(most=pn.mode("w"))
+    op = query.operator()
+    op.add("two", pn.tumbling(pn.rows(2)), total="sum(v)")
+    op.push(rows(3))
+    op.remove("one")  # from here on nobody looks at w
+    op = query.operator(restore=op.snapshot())
+    op.remove("two")  # no window is left, and what comes next may give what the query gives
+    op = query.operator(restore=op.snapshot())
+    op.add("again", pn.tumbling(pn.rows(1)))
+    assert got(op.push(rows(8, 12)), "window", "window_from", "most") == [("again", 0, 1.5), ("again", 1, 4.0)]
+
+
+@pytest.mark.parametrize("watermark", [None, 3])
+def test_empty_windows_of_a_query_that_is_gone_are_in_no_snapshot(watermark: int | None) -> None:
+    query = stream(watermark=watermark).window(a=pn.tumbling(10), emit_empty=True).agg(n="count(*)")
+    op = query.operator()
+    op.add("b", pn.tumbling(5), top="max(v)")
+    op.push(rows(1, 23))
+    op.remove("b")
+    again = query.operator(restore=op.snapshot())
+    assert again.push(rows(60)).table == op.push(rows(60)).table
+    assert again.finish().table == op.finish().table
+
+
+def test_changes_since_an_epoch_follow_a_restore_into_the_enlarged_query() -> None:
+    query = counting()
+    op = query.operator()
+    op.add("b", pn.tumbling(5), top="max(v)")
+    op.push(rows(1, 2))
+    whole, enlarged = op.snapshot(epoch=1), query.add("b", pn.tumbling(5), top="max(v)")
+    op = enlarged.operator(restore=whole)
+    op.push(rows(3))
+    more = op.snapshot(epoch=2, since=1)
+    op.push(rows(4))
+    again = enlarged.operator(restore=[whole, more, op.snapshot(epoch=3, since=2)])
+    assert got(again.finish(), "window", "n", "top") == [("b", None, 4), ("a", 4, None)]

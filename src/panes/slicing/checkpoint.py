@@ -170,6 +170,8 @@ def _restore(op: SliceOperator, blobs: Sequence[bytes]) -> None:
     epochs = {facts["epoch"] for facts, _ in parts}
     if len(epochs) == 1 and None not in epochs:
         _end_epoch(op, *epochs)
+        if any(facts["identity"] != op.spec.whole_identity for facts, _ in parts):
+            op._journal.changed.note_all()  # changes can't follow a snapshot of the query before it was enlarged
 
 
 def _read(blob: bytes) -> Part:

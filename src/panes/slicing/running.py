@@ -51,9 +51,8 @@ class RunningQuery:
             self._window(label, number, bound) for number, (label, bound) in enumerate(spec.bound_windows.items())
         )
         self.next_number = len(self.running)
-        self.lanes: list[Lane] = []
         self.expressions = spec.expressions.including(self._wanted())
-        self.lanes = self._first_lanes()
+        self.lanes: list[Lane] = self._first_lanes()
         #: stretches of arrival numbers of rows that windows on time were there for: from, and up to
         self.on_time: tuple[tuple[int, int], ...] = ()
         self.changed(0)
@@ -144,8 +143,8 @@ class RunningQuery:
     def _wanted(self) -> Iterable[str]:
         """All row expressions that windows and aggregates look at."""
         of_windows = (column for each in self.running for column in each.window.columns)
-        # a lane whose windows are all gone goes on with the aggregates of the query
-        sets = [*self._sets(), *(lane.aggs for lane in self.lanes)]
+        # a lane whose windows are all gone goes on with the aggregates of the query, and has their columns till then
+        sets = [self.spec.aggs, *self._sets()]
         return dict.fromkeys([*of_windows, *(column for aggs in sets for a in aggs for column in a.inputs)])
 
     def used_columns(self) -> Mapping[str, pa.DataType]:
@@ -264,11 +263,9 @@ class RunningQuery:
         self.windows = {label: window for label, (window, _) in windows.items()}
         self.own = dict(own)
         self.running = tuple(self._window(label, number, windows[label][1]) for label, number, _ in facts["windows"])
-        self.lanes = []
         self.expressions = self.spec.expressions.including(self._wanted())
         by_number = {each.number: each for each in self.running}
         self.lanes = [self._resumed([by_number[n] for n in lane["numbers"]], lane) for lane in facts["lanes"]]
-        self.expressions = self.expressions.including(self._wanted())
 
     def _resumed(self, windows: Sequence[RunningWindow], known: Mapping[str, Any]) -> Lane:
         """A lane as a snapshot says that it was, if it can have been so."""

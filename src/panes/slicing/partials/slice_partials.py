@@ -325,6 +325,8 @@ class SlicePartials(EntryBank):
         """A query is gone, whether its windows lay on slices or not."""
         self._journal.keep_container(self.complete_from)
         self.complete_from.pop(number, None)
+        if self.empty is not None:
+            self.empty.first_end.pop(number, None)  # `begin` has kept it
 
     def purge_now_and_then(self, progress: int) -> None:
         """Purge when slices have become an eighth more: finding out which can go costs as much as to answer windows."""
