@@ -43,7 +43,8 @@ def build_query(program: Program) -> Any:
 
 class Engine:
     """Same calls as the oracle; `snapshot` goes on with an operator restored from the bytes of this one, with programs
-    of even seeds from the first snapshot and the changes since, with some others under the enlarged query."""
+    of even seeds from the first snapshot and the changes since, with some others from parts by key group; of both
+    kinds, some under the enlarged query."""
 
     def __init__(self, program: Program, *, by_label: bool = True) -> None:
         """`by_label`: look at results label by label, and restore under the enlarged query, too."""
@@ -52,7 +53,7 @@ class Engine:
         self.query = build_query(program)
         self.op = self.query.operator()
         #: with the windows that were added, of some programs, as long as none is gone
-        self.enlarged = self.query if by_label and program.seed % 4 == 1 else None
+        self.enlarged = self.query if by_label and program.seed % 4 in (1, 2) else None
         self.epochs: list[bytes] = []
         ts = pa.int64() if program.time_unit is None else pa.timestamp(program.time_unit)
         types = {"ts": ts, **{c: ARROW[t] for c, t in program.types.items()}}
@@ -77,9 +78,13 @@ class Engine:
     def snapshot(self) -> None:
         epoch = len(self.epochs)
         since = epoch - 1 if epoch and self.program.seed % 2 == 0 else None
-        self.epochs.append(self.op.snapshot(epoch=epoch, since=since))
-        if since is None and self.enlarged is not None:
+        if self.enlarged is not None:
             self.query = self.enlarged
+        if self.by_label and self.program.seed % 4 == 3:
+            parts = [self.op.snapshot(key_groups=groups) for groups in (range(50), range(50, 128))]
+            self.op = self.query.operator(restore=parts, trusted=True)
+            return
+        self.epochs.append(self.op.snapshot(epoch=epoch, since=since))
         self.op = self.query.operator(restore=self.epochs if since is not None else self.epochs[-1], trusted=True)
 
     def add(self, label: str, spec: Spec) -> None:

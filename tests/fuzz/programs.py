@@ -104,13 +104,14 @@ def generate(seed: int) -> Program:
     settled = watermark is None and lateness is None
     more = ("b", "d", "e") if changes and watermark is None else ()
     types = {c: t for c, t in COLUMN_TYPES.items() if c in used or c in keys or c in more}
-    emit_empty = rng.random() < 0.06 and not changes
+    emit_empty = rng.random() < (0.3 if changes else 0.06)
     if "m" in types and rng.random() < 0.5:
         types["m"] = "bigint"
     rows = random_rows(rng, base, scale, types, lateness, 12 if small else 37)
-    added = [*ADDED, *(ADDED_AFRESH if watermark is None else ()), *(ADDED_IN_ORDER if settled else ())]
+    early = random_early(Random(-1 - seed), windows, scale)
+    afresh, in_order = watermark is None and early is None, settled and early is None
+    added = [*ADDED, *(ADDED_AFRESH if afresh else ()), *(ADDED_IN_ORDER if in_order else ())]
     steps = random_steps(rng, rows, base, scale, watermark, windows, small, changes, added)
-    early = random_early(Random(-1 - seed), windows, scale) if not changes else None
     own = random_own(Random(-2 - seed), windows, steps, types)
     return Program(
         seed, time_unit, keys, watermark, lateness, windows, aggregates, types, steps, emit_empty, early, scale, own

@@ -27,17 +27,14 @@ def oracle_of(program: Program, *, strict: bool = False) -> Oracle:
     )
 
 
-def began_before(oracle: Oracle, spec: tuple[Any, ...]) -> Callable[[Result], bool]:
-    """Whether a window of a label that is added now began before, among rows that may be gone.
-
-    A session that begins within the gap of rows seen so far may be the rest of one that began before.
-    """
+def began_before(oracle: Oracle, label: str, spec: tuple[Any, ...]) -> Callable[[Result], bool]:
+    """Whether a window of a label that was just added began before, among rows that may be gone."""
     if spec[0] in AFRESH:
         return lambda result: False
     if spec[0] in ("rows", "mixed"):
         now = oracle.rows_in
         return lambda result: result.lo < oracle.positions(result.key, now)
-    sure = max(oracle.watermark, oracle.newest + 1) + (spec[1] if spec[0] == "session" else 0)
+    sure = oracle.surely_from[label]
     return lambda result: result.start < sure
 
 
@@ -49,17 +46,20 @@ def check(program: Program) -> str | None:
     known: Known = {}
     for number, step in enumerate(program.steps):
         name = step[0]
-        if name == "add":
-            early[step[1]] = began_before(oracle, step[2])
         if name in ("add", "remove"):
             getattr(oracle, name)(*step[1:])
             getattr(engine, name)(*step[1:])
+            if name == "add":
+                early[step[1]] = began_before(oracle, step[1], step[2])
         elif name == "snapshot":
             engine.snapshot()
         else:
-            want, want_early = split_added(getattr(oracle, name)(*step[1:]), early)
             given = getattr(engine, name)(*step[1:])
             got, got_early = split_added(given, early)
+            for result in got_early if program.emit_empty else ():
+                if result.final and not result.void:
+                    oracle.starts_warm(result.window, result.key, result.end)
+            want, want_early = split_added(getattr(oracle, name)(*step[1:]), early)
             wrong = out_of_order(given)
             wrong = (
                 wrong

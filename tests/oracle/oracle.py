@@ -138,6 +138,10 @@ class Oracle:
         self.counted_from = 0 if kinds & {*ROW_BY_ROW, *IN_ORDER} else None
         #: label of a window added while running -> time and arrival number of the last row of each key before it
         self.afresh: dict[str, dict[Key, tuple[float, int]]] = {}
+        #: label of a window added while running -> it is given if it starts here or later: all its rows come after that
+        self.surely_from: dict[str, float] = {}
+        #: of such a window, and a key: the end of one that was given though it started before that
+        self.warm: dict[tuple[str, Key], float] = {}
 
     # What a user calls
 
@@ -170,6 +174,13 @@ class Oracle:
             self.counted_from = self.rows_in
         if spec[0] in AFRESH:
             self.afresh[label] = {key: self._last_seen(key) for key in self.rows}
+        # a session that begins within the gap of rows seen so far may be the rest of one that began before
+        self.surely_from[label] = max(self.watermark, self.newest + 1) + (spec[1] if spec[0] == "session" else 0)
+
+    def starts_warm(self, label: str, key: Key, end: float) -> None:
+        """A window that started before its label was added is given: those without rows follow it, as any other."""
+        self.warm[label, key] = min(end, self.warm.get((label, key), INFINITY))
+        self.compared.pop((label, key), None)
 
     def remove(self, label: str) -> None:
         del self.windows[label]
@@ -208,8 +219,12 @@ class Oracle:
             found = due_windows(spec, taken, self.watermark)
             return shifted(found, len(counted) - len(taken)) if label in self.afresh else found
         found = due_windows(spec, rows, self.watermark)
-        empty_too = self.emit_empty and spec[0] in HAVE_EMPTY
-        return with_empty(spec, found, self._last_end(spec, in_order)) if empty_too else found
+        if not self.emit_empty or spec[0] not in HAVE_EMPTY:
+            return found
+        # of a query added while running, from the first one on that it gives
+        sure, warm = self.surely_from.get(label, -INFINITY), self.warm.get((label, key), INFINITY)
+        begun = {bounds: held for bounds, held in found.items() if bounds[0] >= sure or bounds[1] >= warm}
+        return {**found, **with_empty(spec, begun, self._last_end(spec, in_order))}
 
     def sessions_of(self, label: str, key: Key) -> Sessions:
         return self.sessions.setdefault((label, key), Sessions())

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import base64
 import copy
+import dataclasses
 import faulthandler
 import json
 import os
@@ -22,6 +23,7 @@ import tempfile
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -29,6 +31,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from panes.aggregates.registry import entries, from_form
 from panes.errors import PanesError, SnapshotError, SnapshotUntrusted
 from panes.state import pickles
 from panes.state.snapshot import MAGIC, _write, pack, unpack
@@ -43,6 +46,29 @@ PATIENCE = 60
 ODD: tuple[Any, ...] = (
     None, -1, 0, 1, 7, 2**31, 2**40, 2**61, 2**62, 2**63 - 1, -(2**63), 2**70, 1.5, "", "x", [], {}, [1], True, False,
 )  # fmt: skip
+
+
+#: Texts that are no aggregates of this query, or cost much.
+SQL = (
+    "max(read_text('/etc/hostname'))", "count(*) FROM read_csv('/etc/passwd')", "sum(x); DROP TABLE t", "sum(nowhere)",
+    "max(getenv('HOME'))", "x", "", "sum(x) OVER ()", "(" * 5000 + "x" + ")" * 5000, "max((SELECT 1))", "sum(k)",
+    "min(v)", "max(repeat(k, 3))", "quantile(v, 7)", "histogram_numeric(v, 100000000000000000000000)", "count(*)",
+    "sum(x) / 0",
+)  # fmt: skip
+#: Options that some aggregate has.
+OPTIONS: tuple[Any, ...] = (
+    0.5,
+    [0.1, 0.9],
+    "linear",
+    "disc",
+    3,
+    ", ",
+    "corr",
+    "regr_count",
+    0.05,
+    float("inf"),
+    5e-324,
+)
 
 
 class Canary:
@@ -67,7 +93,7 @@ class Forger:
         facts, tables = copy.deepcopy(facts), dict(tables)
         for _ in range(self.dice.choice((1, 1, 1, 2, 3))):
             change = self.dice.choice(
-                (self.fact, self.fact, self.table, self.column, self.column, self.column, self.pickle)
+                (self.fact, self.fact, self.table, self.column, self.column, self.column, self.pickle, self.outputs)
             )
             facts, tables = change(facts, tables)
         blob = packed(facts, tables)
@@ -104,6 +130,32 @@ class Forger:
             holder[self.dice.choice(("pickled", "kind", "x"))] = self._text()
         else:
             holder[at] = copy.deepcopy(self.dice.choice(ODD))
+        return facts, tables
+
+    def outputs(self, facts: Facts, tables: Tables) -> tuple[Facts, Tables]:
+        """What a window gives that has outputs of its own: another aggregate, or text that is no aggregate."""
+        own = [each for each in facts.get("outputs", {}).values() if isinstance(each, dict) and each.get("written")]
+        if not own:
+            return self.fact(facts, tables)
+        chosen = self.dice.choice(own)
+        written = self.dice.choice(chosen["written"])
+        if not isinstance(written, list) or len(written) != 2:
+            return self.fact(facts, tables)
+        if self.dice.random() < 0.4:
+            sql = self.dice.choice(SQL)
+            written[1], computed = {"sql": sql}, sql
+        else:
+            kind = self.dice.choice([entry.spec for entry in entries()])
+            given = {f.name: self.dice.choice((*OPTIONS, *ODD)) for f in dataclasses.fields(kind)[1:]}
+            columns = [
+                self.dice.choice(("v", "x", "k", "ts", "v + x", "nowhere")) for _ in range(self.dice.randrange(4))
+            ]
+            written[1] = {"kind": kind.__name__, "fields": {"inputs": columns, **given}}
+            computed = f"{written[0]}({', '.join(columns)})"
+            with suppress(Exception):  # whatever can't be made is to be refused
+                computed = repr(from_form(written[1]))
+        if self.dice.random() < 0.8 and isinstance(chosen.get("computed"), dict):
+            chosen["computed"][written[0]] = computed
         return facts, tables
 
     def _text(self) -> str:

@@ -420,6 +420,12 @@ def _change(op: Any) -> None:
     op.remove("t")
 
 
+def _add_outputs(op: Any) -> None:
+    op.add("b", pn.tumbling(6), top="max(x)", spread=pn.stddev("v"))
+    op.add("q", pn.session(3), q=pn.quantile("v", 0.9), d="count(distinct x)", c=pn.corr("v", "x"))
+    op.add("three", pn.tumbling(pn.rows(3)), h=pn.histogram_numeric("v", 4), m="sum(v) / count(*)")
+
+
 def _add_own(op: Any) -> None:
     op.add("own", Alternating(3, 5))
 
@@ -448,6 +454,8 @@ def _queries() -> list[Subject]:
         QueryState("time, empty ones too", empty.agg(n="count(*)")),
         QueryState("time, added", _query(time_windows, **late), change=_add),
         QueryState("time, changed", _query(time_windows, **keyed), change=_change),
+        QueryState("outputs, added", _query(time_windows, **keyed), change=_add_outputs),
+        QueryState("outputs, added, late", _query(every_row, **late), change=_add_outputs),
         QueryState("sessions", _query({"x": pn.session(4)}, FEW, **late)),
         QueryState("sessions and slices", _query({"x": pn.session(2), "t": pn.tumbling(7)}, **keyed)),
         QueryState("rows", _query({"r": pn.tumbling(pn.rows(3)), "d": pn.delta(4, on="v")}, MANY, **late)),

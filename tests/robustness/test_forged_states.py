@@ -180,3 +180,39 @@ def test_a_pickle_in_the_place_of_a_built_in_window_is_not_read_though_trusted(f
     with pytest.raises(SnapshotDamaged, match="is pickled, though the query has no code there"):
         query().operator(restore=pack(facts, tables), trusted=True)
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ({"sql": "max(read_text('/etc/hostname'))"}, "read_text"),
+        ({"sql": 5}, "'sql' should be of type str"),
+        ("max(v)", "should be of type dict"),
+        ({"kind": "Popen", "fields": {}}, "no aggregate of the kind 'Popen'"),
+        ({"kind": "CollectRows", "fields": {"inputs": ["v"]}}, "no aggregate of the kind"),
+        ({"kind": "Max", "fields": {"inputs": ["v", "v"]}}, r"Max can't be made with inputs"),
+        ({"kind": "Max", "fields": {"inputs": ["v"], "more": 1}}, "Max can't be made with more = 1"),
+        ({"kind": "Quantile", "fields": {"inputs": ["v"], "p": "1e-999999999", "method": "linear"}}, "p = '1e-99"),
+        (
+            {"kind": "OfPairs", "fields": {"inputs": ["v", "x"], "function": "__import__"}},
+            "no aggregate of two columns",
+        ),
+        ({"kind": "HistogramNumeric", "fields": {"inputs": ["v"], "bins": 2**70}}, "not a whole number between"),
+    ],
+)
+def test_aggregates_of_added_queries_are_built_in_ones_of_values_of_their_types(form: Any, said: str) -> None:
+    operator = query().operator()
+    operator.add("b", pn.tumbling(5), top="max(v)")
+    facts, tables = unpack(operator.snapshot())
+    facts["outputs"]["b"]["written"][0][1] = form
+    with pytest.raises(SnapshotDamaged, match=said):
+        query().operator(restore=pack(facts, tables))
+
+
+def test_two_queries_of_a_snapshot_give_one_name_one_type() -> None:
+    operator = query().operator()
+    operator.add("b", pn.tumbling(5), top="max(v)")
+    facts, tables = unpack(operator.snapshot())
+    facts["outputs"]["b"] = {"computed": {"s": "count(*)"}, "written": [["s", {"sql": "count(*)"}]]}
+    with pytest.raises(SnapshotDamaged, match="the output 's' is int64 here and double in 'w'"):
+        query().operator(restore=pack(facts, tables))

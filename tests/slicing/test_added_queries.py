@@ -422,3 +422,125 @@ def test_a_relation_gives_no_aggregates_of_one_window() -> None:
     with pytest.raises(QueryError, match="leave the aggregates out"):
         op.add("b", pn.tumbling(5), n="count(*)")
     assert isinstance(op, SliceOperator)
+
+
+def test_one_key_is_looked_at_though_its_windows_are_in_both_lanes_and_give_different_aggregates() -> None:
+    op = counting().operator()
+    op.add("top", pn.tumbling(5), top="max(v)")
+    op.add("two", pn.tumbling(pn.rows(2)), low="min(v)", mid=pn.median("w"))
+    op.add("visit", pn.session(3), low="min(v)")
+    op.push(rows(6, 7, 8))
+    out = op.peek("x")
+    assert got(out["a"], "n") == [(3,)]
+    assert got(out["top"], "top") == [(8,)]
+    assert got(out["two"], "window_from", "low", "mid") == [(2, 8, 4.0)]
+    assert got(out["visit"], "low") == [(6,)]
+    assert out["two"].column_names[-3:] == ["low", "mid", "revision"]
+
+
+def test_what_belongs_to_a_label_is_known_by_the_windows_that_were_there_when_results_were_given() -> None:
+    op = counting().operator()
+    op.add("b", pn.tumbling(5), top="max(v)")
+    out = op.push(rows(*range(11)))
+    want = out["a"].table, out["b"].table
+    op.remove("a")
+    op.add("c", pn.tumbling(pn.rows(2)), low="min(v)")
+    assert (out["a"].table, out["b"].table) == want
+    with pytest.raises(QueryError, match=r"no query 'c' among these results; there are a, b"):
+        out["c"]
+
+
+def test_one_name_has_one_type_also_when_the_window_that_gave_it_first_is_gone() -> None:
+    op = counting().operator()
+    op.remove("a")
+    op.add("b", pn.tumbling(5), n="avg(v)")
+    with pytest.raises(QueryError, match=r"add\('c'\): the output 'n' is int64 here and double in 'b'"):
+        op.add("c", pn.tumbling(5))
+    assert got(op.push(rows(*range(6))), "n") == [(2.0,)]
+    op = counting().where("n > 1").operator()
+    op.remove("a")
+    with pytest.raises(QueryError, match=r"the output 'n' is double here and int64 in 'agg\(\)'"):  # where looks at it
+        op.add("b", pn.tumbling(5), n="avg(v)")
+
+
+@pytest.mark.parametrize("sets", [1, 2])
+def test_partials_put_together_are_counted_whoever_gives_what(sets: int) -> None:
+    own = {"n": "count(*)", "total": "sum(v)", "top": "max(v)"} if sets == 2 else {"n": "count(*)"}
+    query = counting().add("b", pn.sliding(40, every=5), **own).add("c", pn.sliding(50, every=5))
+    op = query.operator()
+    op.push(rows(*range(100)))
+    folded = op.metrics["combines"]
+    assert folded > 100
+    op.add("d", pn.tumbling(10), mid=pn.median("v"))  # the store becomes another one
+    assert op.metrics["combines"] >= folded
+
+
+@pytest.mark.parametrize(
+    ("window", "message"),
+    [
+        ("10 s", "the window 'b' must be a window such as"),
+        (pn.session("nowhere"), "window 'b': there is no column 'nowhere'"),
+        (pn.policy(central_trigger=pn.policies.count(3), central_evict=pn.policies.count(5)), "'b': .*lateness="),
+    ],
+)
+def test_a_window_is_refused_with_the_same_words_in_a_query_and_while_it_runs(window: object, message: str) -> None:
+    query = counting(lateness=5)
+    with pytest.raises(QueryError, match=message) as declared:
+        query.add("b", window)
+    with pytest.raises(QueryError, match=message) as running:
+        query.operator().add("b", window)
+    assert str(declared.value) == str(running.value)
+
+
+def test_aggregates_are_written_as_in_agg_and_not_as_in_a_snapshot() -> None:
+    with pytest.raises(QueryError, match="as SQL text, not as a dict"):
+        counting().operator().add("b", pn.tumbling(5), top={"sql": "max(v)"})
+
+
+def test_a_relation_is_refused_by_name() -> None:
+    query = stream().window(a=pn.tumbling(10)).relation("v")
+    for aggregates in ({}, {"n": "count(*)"}):
+        with pytest.raises(QueryError, match=r"add\('b'\): this query gives relations or rows of its windows"):
+            query.add("b", pn.tumbling(5), **aggregates)
+    op = query.operator()
+    op.add("b", pn.tumbling(5))  # while it runs a window comes along, and gives what the others give
+    assert list(op.windows) == ["a", "b"]
+
+
+def test_rows_that_wait_serve_whoever_is_left_also_after_a_restore() -> None:
+    query = stream(watermark=3).window(one=pn.tumbling(pn.rows(1))).agg(most=pn.mode("w"))
+    op = query.operator()
+    op.add("two", pn.tumbling(pn.rows(2)), total="sum(v)")
+    op.push(rows(3))
+    op.remove("one")  # from here on nobody looks at w
+    op = query.operator(restore=op.snapshot())
+    op.remove("two")  # no window is left, and what comes next may give what the query gives
+    op = query.operator(restore=op.snapshot())
+    op.add("again", pn.tumbling(pn.rows(1)))
+    assert got(op.push(rows(8, 12)), "window", "window_from", "most") == [("again", 0, 1.5), ("again", 1, 4.0)]
+
+
+@pytest.mark.parametrize("watermark", [None, 3])
+def test_empty_windows_of_a_query_that_is_gone_are_in_no_snapshot(watermark: int | None) -> None:
+    query = stream(watermark=watermark).window(a=pn.tumbling(10), emit_empty=True).agg(n="count(*)")
+    op = query.operator()
+    op.add("b", pn.tumbling(5), top="max(v)")
+    op.push(rows(1, 23))
+    op.remove("b")
+    again = query.operator(restore=op.snapshot())
+    assert again.push(rows(60)).table == op.push(rows(60)).table
+    assert again.finish().table == op.finish().table
+
+
+def test_changes_since_an_epoch_follow_a_restore_into_the_enlarged_query() -> None:
+    query = counting()
+    op = query.operator()
+    op.add("b", pn.tumbling(5), top="max(v)")
+    op.push(rows(1, 2))
+    whole, enlarged = op.snapshot(epoch=1), query.add("b", pn.tumbling(5), top="max(v)")
+    op = enlarged.operator(restore=whole)
+    op.push(rows(3))
+    more = op.snapshot(epoch=2, since=1)
+    op.push(rows(4))
+    again = enlarged.operator(restore=[whole, more, op.snapshot(epoch=3, since=2)])
+    assert got(again.finish(), "window", "n", "top") == [("b", None, 4), ("a", 4, None)]

@@ -99,7 +99,7 @@ def test_geometric_means_of_zeros_and_negative_values_are_the_embedded_ones(spar
 
 def test_the_table_of_aggregates_says_which_are_native() -> None:
     kinds = (pa.float64(), pa.int64(), pa.bool_(), pa.string())
-    for entry in entries():
+    for entry in (each for each in entries() if each.names):
         inputs, options = ["x", "y"][: entry.inputs or 1], OPTIONS.get(entry.names[0], ())
         bound = []
         for kind in kinds:

@@ -29,6 +29,7 @@ from panes.aggregates.moments import complete_rows, held_cells, mean_near, sums
 from panes.aggregates.segments import segment_ids, segment_reduce
 from panes.aggregates.totals import BoundCount, FloatTotal, as_float, float_sum_field
 from panes.aggregates.types import NUMERIC
+from panes.errors import QueryError
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,6 +40,11 @@ class OfPairs(Spec):
 
     #: which of `RESULTS` it is; a name of its own, so that each is a value like others
     function: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.function not in FUNCTIONS:
+            raise QueryError(f"{self.function!r} is no aggregate of two columns; there are {', '.join(FUNCTIONS)}")
 
     @property
     def name(self) -> str:  # type: ignore[override]

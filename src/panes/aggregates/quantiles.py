@@ -229,7 +229,7 @@ def _across(runs: Runs, index: Array, offsets: Array) -> Find:
     return find
 
 
-_FEWEST = 2
+_FEWEST, _MOST = 2, 2**31 - 1
 
 
 @dataclass(frozen=True, repr=False)
@@ -244,8 +244,8 @@ class HistogramNumeric(Holistic):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.bins, bool) or not isinstance(self.bins, int) or self.bins < _FEWEST:
-            raise QueryError(f"{self.name}: bins = {self.bins!r} is not a whole number of at least {_FEWEST}")
+        if isinstance(self.bins, bool) or not isinstance(self.bins, int) or not _FEWEST <= self.bins <= _MOST:
+            raise QueryError(f"{self.name}: bins = {self.bins!r} is not a whole number between {_FEWEST} and {_MOST:,}")
 
     def bind(self, types: Sequence[pa.DataType]) -> BoundHistogram:
         (type,) = self.argument_types(types)

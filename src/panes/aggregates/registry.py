@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from typing import TypeVar
 
 from panes.aggregates.base import Aggregate, Spec
-from panes.errors import ExpressionError
+from panes.errors import ExpressionError, QueryError
 
 #: listagg(x, ',') WITHIN GROUP (ORDER BY y), which no name stands for.
 SORTED_TEXT = "listagg within group"
@@ -29,7 +29,7 @@ class BuiltIn:
     #: takes the argument expressions as text, then options: `make("price", 0.9)`
     make: Constructor
     #: in SQL, in lower case
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # none: SQL has no word for it
     #: how many arguments are expressions over a row, before options; None: all of them
     inputs: int | None = 1
     #: in DuckDB, where both mean exactly the same: `{x}` and `{y}` are the arguments, `{order}` the order of rows
@@ -69,39 +69,47 @@ def entry_of(aggregate: Aggregate) -> BuiltIn | None:
 
 
 def form_of(aggregate: Aggregate) -> dict[str, object] | None:
-    """An aggregate of this package as JSON values, for `from_form`; None: it is users' own code."""
-    if not isinstance(aggregate, Spec) or type(aggregate) not in _kinds().values():
+    """A built-in aggregate as JSON values, for `from_form`; None: it is users' own code."""
+    if entry_of(aggregate) is None:
         return None
-    given = {f.name: _value(getattr(aggregate, f.name)) for f in fields(aggregate)}
-    return {"kind": type(aggregate).__name__, "fields": given}
+    assert isinstance(aggregate, Spec)
+    return {"kind": type(aggregate).__name__, "fields": {f.name: getattr(aggregate, f.name) for f in fields(aggregate)}}
 
 
 def from_form(form: Mapping[str, object]) -> Aggregate:
-    """The aggregate of `form_of`. Nothing but the classes of this package is looked for."""
-    make: Constructor = _kinds()[str(form["kind"])]
-    given = form["fields"]
-    assert isinstance(given, dict)
-    return make(**{name: _made(value) for name, value in given.items()})
+    """The aggregate of `form_of`, whoever wrote it: built-in ones only, of values of the types that they declare."""
+    kind = next((kind for kind in _BY_SPEC if kind.__name__ == form.get("kind")), None)
+    given = form.get("fields")
+    if kind is None or not issubclass(kind, Spec) or not isinstance(given, dict):
+        raise QueryError(f"there is no aggregate of the kind {form.get('kind')!r:.40}")
+    types = {f.name: _TYPES[str(f.type)] for f in fields(kind)}
+    wrong = [
+        name for name in {*types, *given} if name not in types or name not in given or not types[name](given[name])
+    ]
+    if not wrong and _BY_SPEC[kind].inputs not in (None, len(given["inputs"])):
+        wrong = ["inputs"]
+    if wrong:
+        raise QueryError(f"the aggregate {kind.__name__} can't be made with {wrong[0]} = {given.get(wrong[0])!r:.40}")
+    return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
 
 
-def _kinds(above: type[Spec] = Spec) -> dict[str, type[Spec]]:
-    """The classes of this package, by name."""
-    found = {above.__name__: above} if above.__module__.startswith("panes.aggregates.") else {}
-    for below in above.__subclasses__():
-        found |= _kinds(below)
-    return found
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float)
 
 
-def _value(value: object) -> object:
-    if isinstance(value, Spec):
-        return {"aggregate": form_of(value)}
-    return {"tuple": [_value(v) for v in value]} if isinstance(value, tuple) else value
+def _are(of: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, list) and all(map(of, value))
 
 
-def _made(value: object) -> object:
-    if not isinstance(value, dict):
-        return value
-    return tuple(map(_made, value["tuple"])) if "tuple" in value else from_form(value["aggregate"])
+#: by the type that a built-in aggregate declares of a field: whether a JSON value is one
+_TYPES: dict[str, Callable[[object], bool]] = {
+    "str": lambda value: type(value) is str,
+    "bool": lambda value: type(value) is bool,
+    "int": lambda value: type(value) is int,
+    "float": _is_number,
+    "tuple[str, ...]": _are(lambda value: type(value) is str),
+    "tuple[float, ...]": _are(_is_number),
+}
 
 
 def names() -> tuple[str, ...]:

@@ -199,6 +199,7 @@ def quantile(expression: str, p: float, *, method: str = "linear") -> Quantile:
     return Quantile((expression,), p, method)
 
 
+@built_in(Quantiles)
 def quantiles(expression: str, ps: Sequence[float], *, method: str = "linear") -> Quantiles:
     """Several quantiles of the same values, as a list; `method` is that of `quantile`.
 

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,7 +20,7 @@ from sqlglot.dialects.dialect import Dialect
 
 from panes.aggregates.base import Aggregate, BoundAggregate
 from panes.aggregates.distinct import distinct as different
-from panes.aggregates.registry import by_name, form_of, from_form, inputs_of
+from panes.aggregates.registry import by_name, form_of, inputs_of
 from panes.aggregates.rows import SortedStringAgg, StringAgg
 from panes.errors import ExpressionError, QueryError, WrongType
 from panes.plan.aggregate_calls import (
@@ -57,7 +57,7 @@ class Aggregation:
     written: Mapping[str, str] = field(default_factory=dict)
     #: output name -> what it computes, however it was written and whatever the aggregates are named
     computed: Mapping[str, str] = field(default_factory=dict)
-    #: output name -> as JSON values, which `outputs_from` reads again; None: it is users' own code
+    #: output name -> as a snapshot writes it (`slicing/outputs.py`); None: it is users' own code
     forms: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -130,15 +130,6 @@ class _Called:
 def compile_aggregates(outputs: Mapping[str, str | Aggregate], scope: Scope) -> Aggregation:
     """Split outputs into distinct aggregates and expressions over their results."""
     return AggregateCompiler(scope).compile(outputs)
-
-
-def outputs_from(forms: Mapping[str, object]) -> dict[str, str | Aggregate]:
-    """Outputs as users write them, of what `Aggregation.forms` says; those that are so already stay."""
-    found: dict[str, str | Aggregate] = {}
-    for name, form in forms.items():
-        made = (form["sql"] if "sql" in form else from_form(form)) if isinstance(form, dict) else form
-        found[name] = cast("str | Aggregate", made)  # whatever else it is, the compiler says so
-    return found
 
 
 def aggregate_types(calls: Sequence[exp.Expr], scope: Scope, *, also: Sequence[Expression] = ()) -> list[pa.DataType]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from panes.aggregates.base import Aggregate
 from panes.aggregates.totals import Count
 from panes.errors import QueryError, WrongType
-from panes.plan.aggregation import Aggregation, compile_aggregates, outputs_from
+from panes.plan.aggregation import Aggregation, compile_aggregates
 from panes.plan.batches import conform
 from panes.plan.expressions import Scope
 from panes.plan.hints import check_outputs
@@ -29,10 +29,10 @@ from panes.slicing.ledger import KEEP_LATE
 from panes.slicing.outputs import QueryOutputs, check_types, every_field
 from panes.slicing.results import schema_at_first
 from panes.slicing.rows.measures import measure_dtype
-from panes.slicing.spec import NOT_EARLY, Early, OperatorSpec
+from panes.slicing.spec import NOT_EARLY, Early, OperatorSpec, bind_window, said_of_window
 from panes.slicing.workload import order_free
 from panes.units import Size, TimeDomain
-from panes.windows.base import Bound, LookBack, MachineWindow, Window
+from panes.windows.base import Bound, Window
 
 #: What `early` may be told on Spark: at the end of every micro-batch.
 BATCH = "batch"
@@ -144,9 +144,9 @@ class QueryPlan:
             steady and never_fail(aggregation.inputs.values(), self.stream.schema),
         )
 
-    def _outputs_for(self, label: str, outputs: Mapping[str, object]) -> QueryOutputs:
-        """What a window that is added gives, by outputs as users write them, or as a snapshot has them."""
-        return self._outputs_of(self._aggregation_for(label, outputs_from(outputs)))
+    def _outputs_for(self, label: str, outputs: Mapping[str, str | Aggregate]) -> QueryOutputs:
+        """What a window that is added gives."""
+        return self._outputs_of(self._aggregation_for(label, outputs))
 
     def _aggregation_for(self, label: str, outputs: Mapping[str, str | Aggregate]) -> Aggregation:
         check_outputs(outputs)
@@ -159,6 +159,11 @@ class QueryPlan:
 
     def added(self, label: str, window: Window, outputs: Mapping[str, str | Aggregate]) -> QueryPlan:
         """The query with one more window, which gives these outputs, or, if there are none, what others give."""
+        if not self._plain:
+            raise QueryError(
+                f"add({label!r}): this query gives relations or rows of its windows, and no aggregates; say all of its "
+                "windows in window(), or add them to its operator, where they give the same"
+            )
         if self.steps:
             raise QueryError("add() comes right after agg() or early(), before where, select and order_by")
         if label in dict(self.windows):
@@ -180,6 +185,11 @@ class QueryPlan:
             own=own,
         )
 
+    @property
+    def _plain(self) -> bool:
+        """Whether results are aggregates of windows, and no relations or rows."""
+        return all(isinstance(step, Having | OrderStep | SelectStep) for step in self.steps)
+
     def then(self, step: Step) -> QueryPlan:
         """The same query with one more step."""
         return replace(self, steps=(*self.steps, step))
@@ -187,7 +197,7 @@ class QueryPlan:
     def operator_spec(self, *, store: str = "auto", keep_late: int | None = None) -> OperatorSpec:
         """What `slicing` builds an operator from."""
         stream = self.stream
-        plain = all(isinstance(step, Having | OrderStep | SelectStep) for step in self.steps)
+        plain = self._plain
         return OperatorSpec(
             schema=stream.schema,
             time=stream.time,
@@ -288,15 +298,9 @@ def plan_query(
 
 def bound_window(stream: StreamPlan, label: str, window: Window, scalars: Scalars) -> tuple[Bound, Scalars]:
     """A window in ticks of the stream, and the expressions with those that it reads."""
-    if not isinstance(window, Window):
-        raise QueryError(f"the window {label!r} must be a window such as pn.tumbling('1 min'); got {window!r}")
-    try:
-        found = window.labelled(label, stream.domain)
+    found = bind_window(label, window, stream.domain, stream.lateness)
+    with said_of_window(label):
         scalars = scalars.including(found.columns)
-    except QueryError as error:
-        raise type(error)(f"window {label!r}: {error}") from error
-    if stream.lateness is not None and isinstance(found, MachineWindow | LookBack) and found.no_lateness:
-        raise QueryError(f"window {label!r}: the stream has lateness=, but {found.no_lateness}; leave it out")
     for column in (m.column for m in found.measures if m.column is not None):
         measure_dtype(label, column, scalars.types[column])
     return found, scalars

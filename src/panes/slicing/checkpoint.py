@@ -23,7 +23,7 @@ from panes.slicing.incremental import Part, changes_of, with_changes
 from panes.slicing.key_groups import KeyGroups, clash, spread
 from panes.slicing.keys import KeyDirectory
 from panes.slicing.ledger import LateLedger, RawRows
-from panes.slicing.outputs import QueryOutputs
+from panes.slicing.outputs import QueryOutputs, check_types, outputs_from
 from panes.slicing.running import RunningQuery
 from panes.slicing.spec import OperatorSpec
 from panes.state.checked import (
@@ -170,6 +170,8 @@ def _restore(op: SliceOperator, blobs: Sequence[bytes]) -> None:
     epochs = {facts["epoch"] for facts, _ in parts}
     if len(epochs) == 1 and None not in epochs:
         _end_epoch(op, *epochs)
+        if any(facts["identity"] != op.spec.whole_identity for facts, _ in parts):
+            op._journal.changed.note_all()  # changes can't follow a snapshot of the query before it was enlarged
 
 
 def _read(blob: bytes) -> Part:
@@ -385,7 +387,7 @@ def _windows(spec: OperatorSpec, facts: Mapping[str, Any]) -> dict[str, tuple[Wi
     return found
 
 
-def _outputs(spec: OperatorSpec, facts: Mapping[str, object]) -> dict[str, QueryOutputs]:
+def _outputs(spec: OperatorSpec, facts: Mapping[str, Any]) -> dict[str, QueryOutputs]:
     """What windows of a snapshot give that have outputs of their own; those declared are there already."""
     found = {}
     for label, own in fact(facts, "outputs", dict).items():
@@ -402,8 +404,12 @@ def _outputs(spec: OperatorSpec, facts: Mapping[str, object]) -> dict[str, Query
                 )
         demand(spec.outputs_for is not None, f"window {label!r} has outputs of its own, and none here can")
         assert spec.outputs_for is not None
-        found[label] = spec.outputs_for(label, dict(own["written"]))
+        found[label] = spec.outputs_for(label, outputs_from(own["written"]))
         demand(dict(found[label].computed) == own["computed"], f"window {label!r} computes other than it says")
+    if spec.shared is not None:
+        given = {label: found.get(label, spec.shared) for label, *_ in facts["windows"]}
+        for label, own in found.items():
+            check_types(label, own, given)
     return found
 
 

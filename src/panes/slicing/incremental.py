@@ -22,7 +22,7 @@ from panes.state.checked import demand, fact, numbers, read_table, whole
 
 Part = tuple[dict[str, Any], dict[str, pa.Table]]
 #: Facts that changes leave out: they are those of the snapshot before, or there would be no changes but a whole.
-SETTLED = ("identity", "windows", "lanes", "next_number")
+SETTLED = ("identity", "windows", "lanes", "next_number", "outputs")
 #: Rows as they came, whose columns are the user's.
 _OF_USER = ("late", "raw", "due")
 
@@ -56,7 +56,8 @@ def with_changes(before: Part, changes: Part) -> Part:
 
 
 def _digest(facts: Mapping[str, object]) -> str:
-    settled = json.dumps([facts[name] for name in SETTLED], sort_keys=True)
+    # outputs were not said before windows could have some of their own
+    settled = json.dumps([facts[name] for name in SETTLED if name != "outputs" or facts[name]], sort_keys=True)
     return hashlib.blake2b(settled.encode(), digest_size=16).hexdigest()
 
 

@@ -503,7 +503,8 @@ class SliceOperator:
                 return self._builder.empty()
             self._journal.begin()  # user code that this runs can't call the operator
             try:
-                return self._builder.build([lane.peek(slot) for lane in self._query.lanes])
+                query = self._query
+                return self._builder.build([query.laid_out(lane, lane.peek(slot)) for lane in query.lanes])
             finally:
                 self._calls.take_back()
 

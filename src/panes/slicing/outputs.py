@@ -15,8 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from panes.aggregates.base import Aggregate
+from panes.aggregates.registry import from_form
 from panes.errors import QueryError
 from panes.slicing.lane import Agg
+from panes.slicing.shares import places, side_by_side
+from panes.state.checked import demand, fact, value
 
 Array = np.ndarray
 
@@ -53,6 +57,15 @@ def check_types(label: str, added: QueryOutputs, others: Mapping[str, QueryOutpu
                 )
 
 
+def outputs_from(written: Sequence[tuple[str, Any]]) -> dict[str, str | Aggregate]:
+    """Outputs as users write them, of what a snapshot says."""
+    found: dict[str, str | Aggregate] = {}
+    for name, form in written:
+        demand(name not in found, f"there are two outputs {name!r}")
+        found[name] = fact(form, "sql", str) if "sql" in value(form, f"the output {name!r}", dict) else from_form(form)
+    return found
+
+
 def every_field(outputs: Sequence[QueryOutputs]) -> tuple[pa.Field, ...]:
     """The outputs of all, each name once."""
     return tuple({f.name: f for each in outputs for f in each.fields}.values())
@@ -64,40 +77,28 @@ class MixedOutputs:
     def __init__(
         self,
         of: Mapping[int, QueryOutputs],
-        places: Callable[[Sequence[Agg]], Sequence[int | None]],
+        aggs: Sequence[Agg],
         declared: Sequence[QueryOutputs],
     ) -> None:
-        """`of`: by number of the window; `places`: where aggregates are among the columns of results; `declared`: there
-        are columns of these outputs, too, whether a window gives them now or not."""
+        """`of`: by number of the window; `aggs`: as results have them; `declared`: there are columns of these outputs,
+        too, whether a window gives them now or not."""
         self._distinct = [*{id(each): each for each in of.values()}.values()]
         number = {id(each): i for i, each in enumerate(self._distinct)}
         self._of = np.zeros(max(of, default=0) + 1, np.int64)
         for window, each in of.items():
             self._of[window] = number[id(each)]
-        self._places = [places(each.aggs) for each in self._distinct]
+        self._places = [places(each.aggs, aggs) for each in self._distinct]
         self.fields = every_field([*declared, *self._distinct])
 
     def columns(self, numbers: Array, values: Sequence[pa.Array], void: Array | None) -> list[pa.Array]:
         """All outputs of results, null where a window does not have that one."""
         which = self._of[numbers]
         rows = [np.flatnonzero(which == i) for i in range(len(self._distinct))]
-        tables = [self._finished(i, some, values, void) for i, some in enumerate(rows)]
-        if not rows:
-            return [pa.nulls(0, output.type) for output in self.fields]
-        back = pa.array(np.argsort(np.concatenate(rows), kind="stable"))
-        columns = []
-        for output in self.fields:
-            pieces = [
-                found[output.name].combine_chunks()
-                if output.name in found.column_names
-                else pa.nulls(len(some), output.type)
-                for some, found in zip(rows, tables)
-            ]
-            flat = [p for piece in pieces for p in (piece.chunks if isinstance(piece, pa.ChunkedArray) else [piece])]
-            columns.append(pa.concat_arrays(flat).take(back))
-        return columns
+        parts = [(some, self._finished(i, some, values, void)) for i, some in enumerate(rows)]
+        return side_by_side({output.name: output.type for output in self.fields}, parts)
 
-    def _finished(self, i: int, some: Array, values: Sequence[pa.Array], void: Array | None) -> pa.Table:
+    def _finished(self, i: int, some: Array, values: Sequence[pa.Array], void: Array | None) -> Mapping[str, pa.Array]:
+        """Outputs of some results, all of windows that give the same."""
         outputs, index = self._distinct[i], pa.array(some)
         columns = {
             agg.name: values[place].take(index)
@@ -105,10 +106,11 @@ class MixedOutputs:
             if place is not None
         }
         if outputs.finish is None:
-            return pa.table(columns)
+            return columns
         if void is not None:
             columns["void"] = pa.array(void[some])
-        return outputs.finish(pa.table(columns))
+        made = outputs.finish(pa.table(columns))
+        return {name: pa.concat_arrays(made[name].chunks) for name in made.column_names if made[name].num_chunks}
 
 
 @dataclass(frozen=True)

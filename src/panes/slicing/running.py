@@ -22,8 +22,8 @@ from panes.slicing.outputs import Labels, MixedOutputs, QueryOutputs, check_type
 from panes.slicing.partials.partial_lane import PartialLane
 from panes.slicing.results import POSITIONS, dimensions, positions
 from panes.slicing.rows.row_lane import RowLane
-from panes.slicing.shares import distinct, laid_out
-from panes.slicing.spec import NOT_EARLY, OperatorSpec
+from panes.slicing.shares import distinct, laid_out, places
+from panes.slicing.spec import NOT_EARLY, OperatorSpec, bind_window, said_of_window
 from panes.slicing.workload import order_free
 from panes.state.checked import demand
 from panes.state.journal import Journal, Replaced
@@ -51,9 +51,8 @@ class RunningQuery:
             self._window(label, number, bound) for number, (label, bound) in enumerate(spec.bound_windows.items())
         )
         self.next_number = len(self.running)
-        self.lanes: list[Lane] = []
         self.expressions = spec.expressions.including(self._wanted())
-        self.lanes = self._first_lanes()
+        self.lanes: list[Lane] = self._first_lanes()
         #: stretches of arrival numbers of rows that windows on time were there for: from, and up to
         self.on_time: tuple[tuple[int, int], ...] = ()
         self.changed(0)
@@ -96,27 +95,29 @@ class RunningQuery:
 
     def _places_in(self, lane: Lane) -> list[int | None] | None:
         """Where the aggregates of all windows are among those of a lane; None: they are the same."""
-        places = [next((i for i, a in enumerate(lane.aggs) if a.same(agg)), None) for agg in self.aggs]
-        return None if places == [*range(len(lane.aggs))] else places
+        found = places(self.aggs, lane.aggs)
+        return None if found == [*range(len(lane.aggs))] else found
 
     def laid_out(self, lane: Lane, results: Results) -> Results:
         """What a lane gives, with a column for every aggregate of every window."""
-        places = self._places[id(lane)]
-        if places is None or not len(results):
+        at = self._places[id(lane)]
+        if at is None or not len(results):
             return results
-        return replace(results, values=laid_out(results.values, places, self.aggs, len(results)))
+        return replace(results, values=laid_out(results.values, at, self.aggs, len(results)))
 
     def mixed(self) -> MixedOutputs | None:
         """How results are made of aggregates, if windows don't all give the same."""
-        spec = self.spec
-        # steps look at what the query declares, also when that window is gone
-        declared = [] if spec.steps is None or spec.shared is None else [spec.shared, *spec.own.values()]
+        declared = [*self._looked_at().values()]
         if not self.own and len(declared) < 2:
             return None
-        return MixedOutputs({each.number: self.outputs(each.label) for each in self.running}, self._of_all, declared)
+        return MixedOutputs({each.number: self.outputs(each.label) for each in self.running}, self.aggs, declared)
 
-    def _of_all(self, aggs: Sequence[Agg]) -> list[int | None]:
-        return [next((i for i, a in enumerate(self.aggs) if a.same(agg)), None) for agg in aggs]
+    def _looked_at(self) -> dict[str, QueryOutputs]:
+        """What steps look at: all that the query declares, also when that window is gone."""
+        spec = self.spec
+        if spec.steps is None or spec.shared is None:
+            return {}
+        return {"agg()": spec.shared, **spec.own}
 
     def outputs(self, label: str) -> QueryOutputs:
         """What a window gives."""
@@ -125,21 +126,11 @@ class RunningQuery:
         assert found is not None  # a query that others can be added to says what it gives
         return found
 
-    def labels(self) -> Labels:
-        """Which columns of results belong to which window."""
-        outputs = every_field([self.outputs(each.label) for each in self.running]) if self.own else ()
-        foreign, types = {}, {}
-        for each in self.running:
-            own = {f.name for f in self.outputs(each.label).fields} if self.own else set()
-            others = {f.name for f in outputs} - own
-            kinds = dimensions([(each.label, each.window)], self.expressions.types).values()
-            kind = positions([each.window], kinds)
-            narrow = {} if kind is None or kind == self.positions else dict.fromkeys(POSITIONS, kind)
-            if kind is None:
-                others |= set(POSITIONS)
-            foreign[each.label] = frozenset() if self.spec.selects else frozenset(others)
-            types[each.label] = {} if self.spec.selects else narrow
-        return Labels(foreign, types, self.spec.label)
+    @property
+    def labels(self) -> Callable[[], Labels]:
+        """Which columns of the results of the windows of now belong to which of them, whoever comes and goes later."""
+        own = {each.label: self.outputs(each.label) for each in self.running} if self.own else {}
+        return partial(labels_of, self.spec, self.running, own, self.expressions.types, self.positions)
 
     @property
     def told_apart(self) -> Callable[[], Identity] | None:
@@ -152,8 +143,8 @@ class RunningQuery:
     def _wanted(self) -> Iterable[str]:
         """All row expressions that windows and aggregates look at."""
         of_windows = (column for each in self.running for column in each.window.columns)
-        # a lane whose windows are all gone goes on with the aggregates of the query
-        sets = [*self._sets(), *(lane.aggs for lane in self.lanes)]
+        # a lane whose windows are all gone goes on with the aggregates of the query, and has their columns till then
+        sets = [self.spec.aggs, *self._sets()]
         return dict.fromkeys([*of_windows, *(column for aggs in sets for a in aggs for column in a.inputs)])
 
     def _first_lanes(self) -> list[Lane]:
@@ -185,13 +176,12 @@ class RunningQuery:
         it gives: what `aggregates` say, if there are any."""
         if label in self.windows:
             raise QueryError(f"query {label!r} is there already: remove it first, or choose another label")
-        bound = normal_form(window.labelled(label, self.spec.domain))
-        if aggregates:
-            self._give(label, aggregates)
+        bound = normal_form(bind_window(label, window, self.spec.domain, self.spec.lateness))
+        with said_of_window(label):
+            self.expressions = self.expressions.including(bound.columns)
+        self._give(label, aggregates)
         added = self._window(label, self.next_number, bound)
-        self.expressions = self.expressions.including(
-            [*bound.columns, *(c for a in added.aggs or () for c in a.inputs)]
-        )
+        self.expressions = self.expressions.including(c for a in added.aggs or () for c in a.inputs)
         ordered = not order_free(bound)
         if ordered and self.spec.early is not None:
             raise QueryError(f"window {label!r}: {NOT_EARLY}")
@@ -209,15 +199,17 @@ class RunningQuery:
                 lane.know(self.expressions.types, next_row)
 
     def _give(self, label: str, aggregates: Mapping[str, object]) -> None:
-        """A window that is about to be added has outputs of its own."""
-        if self.spec.outputs_for is None or self.spec.shared is None:
-            raise QueryError(
-                f"add({label!r}): this query gives relations or rows of its windows, and no aggregates; windows that "
-                "are added to it give the same: leave the aggregates out"
-            )
-        own = self.spec.outputs_for(label, aggregates)
-        check_types(label, own, {each.label: self.outputs(each.label) for each in self.running})
-        self.own = {**self.own, label: own}
+        """Note what a window gives that is about to be added: these, or what the query gives."""
+        if aggregates:
+            if self.spec.outputs_for is None:
+                raise QueryError(
+                    f"add({label!r}): this query gives relations or rows of its windows, and no aggregates; windows "
+                    "that are added to it give the same: leave the aggregates out"
+                )
+            self.own = {**self.own, label: self.spec.outputs_for(label, aggregates)}
+        if self.own:
+            there = {each.label: self.outputs(each.label) for each in self.running}
+            check_types(label, self.outputs(label), {**self._looked_at(), **there})
 
     def _late_lane(self, window: RunningWindow, watermark: int) -> Lane:
         """A lane that begins in the middle of the stream."""
@@ -266,11 +258,9 @@ class RunningQuery:
         self.windows = {label: window for label, (window, _) in windows.items()}
         self.own = dict(own)
         self.running = tuple(self._window(label, number, windows[label][1]) for label, number, _ in facts["windows"])
-        self.lanes = []
         self.expressions = self.spec.expressions.including(self._wanted())
         by_number = {each.number: each for each in self.running}
         self.lanes = [self._resumed([by_number[n] for n in lane["numbers"]], lane) for lane in facts["lanes"]]
-        self.expressions = self.expressions.including(self._wanted())
 
     def _resumed(self, windows: Sequence[RunningWindow], known: Mapping[str, Any]) -> Lane:
         """A lane as a snapshot says that it was, if it can have been so."""
@@ -282,3 +272,23 @@ class RunningQuery:
         # windows that are gone may have left measures behind, which go on being kept
         self.expressions = self.expressions.including(m for m in measures if m != SINCE_FIRST)
         return self._row_lane(windows, measures)
+
+
+def labels_of(
+    spec: OperatorSpec,
+    running: Sequence[RunningWindow],
+    own: Mapping[str, QueryOutputs],
+    types: Mapping[str, pa.DataType],
+    shown: pa.DataType | None,
+) -> Labels:
+    """Which columns of results belong to which window. `own`: what each gives, if they don't all give the same;
+    `types`: of expressions; `shown`: the type of positions in results."""
+    every = {f.name for f in every_field([*own.values()])}
+    foreign: dict[str, frozenset[str]] = {each.label: frozenset() for each in running}
+    narrower: dict[str, dict[str, pa.DataType]] = {each.label: {} for each in running}
+    for each in [] if spec.selects else running:
+        kind = positions([each.window], dimensions([(each.label, each.window)], types).values())
+        others = every - {f.name for f in own[each.label].fields} if own else every
+        foreign[each.label] = frozenset(others | set(() if kind is not None else POSITIONS))
+        narrower[each.label] = {} if kind is None or kind == shown else dict.fromkeys(POSITIONS, kind)
+    return Labels(foreign, narrower, spec.label)

@@ -7,7 +7,8 @@ column is never looked at.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ import pyarrow as pa
 from panes.slicing.lane import Agg, RunningWindow
 
 Array = np.ndarray
+Column = TypeVar("Column")
 
 
 class Shares:
@@ -25,7 +27,7 @@ class Shares:
         self.default = tuple(default)
         sets = {id(q.aggs): self.default if q.aggs is None else q.aggs for q in queries}
         self.aggs = distinct([*sets.values()] or [self.default])
-        positions = {key: tuple(self._place(agg) for agg in aggs) for key, aggs in sets.items()}
+        positions = {key: tuple(i for i in places(aggs, self.aggs) if i is not None) for key, aggs in sets.items()}
         self._sets = [*dict.fromkeys(positions.values())]
         number = {given: i for i, given in enumerate(self._sets)}
         self._set_of = np.zeros(max((q.number for q in queries), default=0) + 1, np.int64)
@@ -34,16 +36,13 @@ class Shares:
         #: whether every window gives all of them
         self.whole = all(sorted(given) == [*range(len(self.aggs))] for given in self._sets)
 
-    def _place(self, agg: Agg) -> int:
-        return next(i for i, known in enumerate(self.aggs) if known.same(agg))
-
     def of(self, number: int) -> tuple[int, ...]:
         """The positions of what a window gives, in its own order."""
         return self._sets[self._set_of[number]]
 
-    def places_of(self, aggs: Sequence[Agg]) -> list[int | None]:
-        """Where these are here; None: nowhere."""
-        return [next((i for i, known in enumerate(self.aggs) if known.same(agg)), None) for agg in aggs]
+    def given_by(self, query: RunningWindow) -> tuple[Agg, ...]:
+        """The aggregates of a window, one that is here or one that is about to come."""
+        return self.default if query.aggs is None else query.aggs
 
     def groups(self, numbers: Array) -> list[tuple[tuple[int, ...], Array]]:
         """Windows by what they give: positions of aggregates, and which of the windows give these."""
@@ -53,16 +52,8 @@ class Shares:
 
     def in_place(self, parts: Sequence[tuple[tuple[int, ...], Array, Sequence[pa.Array]]]) -> tuple[pa.Array, ...]:
         """One column for each aggregate, of parts: which aggregates, of which results, and their values."""
-        every = np.concatenate([which for _, which, _ in parts]) if parts else np.empty(0, np.int64)
-        back = pa.array(np.argsort(every, kind="stable"))
-        columns = []
-        for a, agg in enumerate(self.aggs):
-            pieces = [
-                values[given.index(a)] if a in given else pa.nulls(len(which), agg.bound.out_type)
-                for given, which, values in parts
-            ]
-            columns.append(pa.concat_arrays(pieces).take(back) if pieces else pa.nulls(0, agg.bound.out_type))
-        return tuple(columns)
+        types = {a: agg.bound.out_type for a, agg in enumerate(self.aggs)}
+        return tuple(side_by_side(types, [(which, dict(zip(given, values))) for given, which, values in parts]))
 
     def spread(self, number: int, values: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
         """The values of one window, in its own order, as columns of all aggregates."""
@@ -83,10 +74,24 @@ def distinct(sets: Sequence[Sequence[Agg]]) -> tuple[Agg, ...]:
     return tuple(found)
 
 
-def laid_out(
-    values: Sequence[pa.Array], places: Sequence[int | None], aggs: Sequence[Agg], n: int
-) -> tuple[pa.Array, ...]:
+def places(aggs: Sequence[Agg], among: Sequence[Agg]) -> list[int | None]:
+    """Where aggregates are among others, whatever they are called; None: nowhere."""
+    return [next((i for i, known in enumerate(among) if known.same(agg)), None) for agg in aggs]
+
+
+def side_by_side(
+    types: Mapping[Column, pa.DataType], parts: Sequence[tuple[Array, Mapping[Column, pa.Array]]]
+) -> list[pa.Array]:
+    """One column of each type, of parts: of which results, and their values; null where a part has no such column."""
+    if not parts:
+        return [pa.nulls(0, type) for type in types.values()]
+    back = pa.array(np.argsort(np.concatenate([which for which, _ in parts]), kind="stable"))
+    return [
+        pa.concat_arrays([values.get(name, pa.nulls(len(which), type)) for which, values in parts]).take(back)
+        for name, type in types.items()
+    ]
+
+
+def laid_out(values: Sequence[pa.Array], at: Sequence[int | None], aggs: Sequence[Agg], n: int) -> tuple[pa.Array, ...]:
     """Columns as others have them: of each aggregate where it is among `values`, if it is there."""
-    return tuple(
-        pa.nulls(n, agg.bound.out_type) if place is None else values[place] for place, agg in zip(places, aggs)
-    )
+    return tuple(pa.nulls(n, agg.bound.out_type) if place is None else values[place] for place, agg in zip(at, aggs))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -15,7 +16,7 @@ from panes.slicing.identity import Identity
 from panes.slicing.lane import Agg
 from panes.slicing.outputs import QueryOutputs
 from panes.units import TimeDomain
-from panes.windows.base import ALWAYS, NEVER, Bound, Window
+from panes.windows.base import ALWAYS, NEVER, Bound, LookBack, MachineWindow, Window
 from panes.windows.codec import has_form, window_to_json
 from panes.windows.normal_form import normal_form
 
@@ -64,6 +65,26 @@ class Early:
         return ALWAYS if watermark == ALWAYS else (watermark // self.every + 1) * self.every
 
 
+@contextmanager
+def said_of_window(label: str) -> Iterator[None]:
+    """What is wrong with a window names it."""
+    try:
+        yield
+    except QueryError as error:
+        raise type(error)(f"window {label!r}: {error}") from error
+
+
+def bind_window(label: str, window: Window, domain: TimeDomain, lateness: int | None) -> Bound:
+    """A window in ticks, of a query or added to one, if a stream with this lateness can have it."""
+    if not isinstance(window, Window):
+        raise QueryError(f"the window {label!r} must be a window such as pn.tumbling('1 min'); got {window!r}")
+    with said_of_window(label):
+        found = window.labelled(label, domain)
+    if lateness is not None and isinstance(found, MachineWindow | LookBack) and found.no_lateness:
+        raise QueryError(f"window {label!r}: the stream has lateness=, but {found.no_lateness}; leave it out")
+    return found
+
+
 @dataclass(frozen=True)
 class OperatorSpec:
     """A query, resolved. Times and sizes are ticks of `domain`."""
@@ -100,8 +121,8 @@ class OperatorSpec:
     shared: QueryOutputs | None = None
     #: by label, what windows give that have outputs of their own
     own: Mapping[str, QueryOutputs] = field(default_factory=dict)
-    #: outputs as users write them, or as a snapshot has them, for a window with this label; None: none can be added
-    outputs_for: Callable[[str, Mapping[str, object]], QueryOutputs] | None = None
+    #: outputs as users write them, for a window with this label; None: none can be added
+    outputs_for: Callable[[str, Mapping[str, Any]], QueryOutputs] | None = None
     #: what is done to results after `finalize`, which does it too; for windows that don't all give the same
     steps: Callable[[pa.Table], pa.Table] | None = None
     #: what the label of a window is called in results; None: it is not in them

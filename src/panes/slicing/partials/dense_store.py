@@ -19,8 +19,8 @@ from panes.slicing.arrays import spread
 from panes.slicing.key_index import use_kernels
 from panes.slicing.partials.ring import Ring
 from panes.slicing.partials.row_fold import Picks, Plan, picked, picks, plan, presence
-from panes.slicing.partials.store import CELL_PLACE, CellList, Store, WindowAnswers, fold_equal
-from panes.state.journal import Journal, Replaced, Watched
+from panes.slicing.partials.store import CELL_PLACE, CellList, Store, Tally, WindowAnswers, fold_equal
+from panes.state.journal import Journal, Watched
 
 Array = np.ndarray
 
@@ -43,29 +43,30 @@ class DenseStore(Store):
     """Cells in a `Ring`: row = slice, column = key slot."""
 
     dense = True
-    replaced = Replaced("_folded")
 
     def __init__(
-        self, aggs: Sequence[BoundAggregate], *, keyed: bool, store: str, journal: Journal | None = None
+        self,
+        aggs: Sequence[BoundAggregate],
+        *,
+        keyed: bool,
+        store: str,
+        journal: Journal | None = None,
+        tally: Tally | None = None,
     ) -> None:
         self._aggs = tuple(aggs)
         self._asked = tuple(enumerate(aggs))  # by their place: those that windows are answered with
         self._keyed = keyed
         self._store = store
-        self._ring = Ring(aggs, columns=1, tree=store == "eager", journal=journal or Journal())
-        self._folded = 0
+        self._tally = tally or Tally()
+        self._ring = Ring(aggs, columns=1, tree=store == "eager", journal=journal or Journal(), tally=self._tally)
 
     def begin(self) -> list[Watched]:
         self._ring.begin()
-        return [self, self._ring]
+        return [self._ring]
 
     @property
     def name(self) -> str:
         return "dense, eager" if self._ring.tree else "dense, lazy"
-
-    @property
-    def combines(self) -> int:
-        return self._folded + self._ring.combines
 
     @property
     def nbytes(self) -> int:
@@ -104,7 +105,7 @@ class DenseStore(Store):
         ring.fill(ring.rows())
         where = ring.row(delta.at) * ring.columns + delta.slots
         ring.combine(where, 1, delta.cells)
-        self._folded += len(delta)
+        self._tally.combines += len(delta)
         ring.touch(np.unique(delta.at))
 
     def add_block(self, at: Array, keys: int, present: Array | None, cells: Sequence[Cells]) -> None:
@@ -156,7 +157,7 @@ class DenseStore(Store):
     def _ranges(self, lo: Array, hi: Array) -> list[pa.Array]:
         """Windows over slices [lo, hi)."""
         rows, offsets = self._ring.cover(lo, hi)
-        self._folded += len(rows)
+        self._tally.combines += len(rows)
         if _SHARED * len(lo) < len(self._ring):
             return [agg.lower_ranges(self._ring.flat[a], rows, offsets) for a, agg in self._asked]
         slices = self._ring.rows()
@@ -180,7 +181,7 @@ class DenseStore(Store):
         """Windows over the slices from lo[i] to one and the same end."""
         first = int(lo.min())
         rows = self._ring.row(np.arange(first, hi))
-        self._folded += len(rows)
+        self._tally.combines += len(rows)
         starts = lo - first
         flat = self._ring.flat
         return [agg.lower_endings(flat[a].take(rows), starts) for a, agg in self._asked]
@@ -198,7 +199,7 @@ class DenseStore(Store):
             seen = self._seen(index, offsets)
         else:
             seen = self._seen(*self._index(news, hi))
-        self._folded += len(index)
+        self._tally.combines += len(index)
         chosen = seen.nonzero()[0]
         found = [agg.fold(self._ring.flat[a].take(index), offsets) for a, agg in self._asked]
         return chosen, found if len(chosen) == len(seen) else [folded.take(chosen) for folded in found]
@@ -259,7 +260,7 @@ class DenseStore(Store):
         """By row-wise merges: how, and what is asked for."""
         ring = self._ring
         folds = plan(ring, start, end)
-        self._folded += (len(folds.nodes) - folds.grows.count(False)) * ring.width
+        self._tally.combines += (len(folds.nodes) - folds.grows.count(False)) * ring.width
         return folds, picks(presence(ring, folds), distinct, news)
 
     def answer_one(self, slot: int, lo: Array, hi: Array) -> tuple[pa.Array, ...]:
@@ -267,7 +268,7 @@ class DenseStore(Store):
         with np.errstate(invalid="ignore", over="ignore"):
             rows, offsets = self._ring.cover(lo, hi)
             index = rows * self._ring.columns + slot
-            self._folded += len(index)
+            self._tally.combines += len(index)
             return tuple(agg.lower_ranges(self._ring.flat[a], index, offsets) for a, agg in self._asked)
 
     def holds(self, slot: int, lo: Array, hi: Array) -> Array:

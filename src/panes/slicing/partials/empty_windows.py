@@ -67,9 +67,6 @@ class EmptyWindows(EntryBank):
     def nbytes(self) -> int:
         return sum(ends.nbytes for ends in self.first_end.values())
 
-    def forget(self, number: int) -> None:
-        self.first_end.pop(number, None)
-
     def given(self, slot: int, spans: Spans) -> Array:
         """Whether each of these windows was given to a key, with rows or without."""
         out = np.zeros(len(spans), bool)

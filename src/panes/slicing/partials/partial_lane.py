@@ -268,7 +268,7 @@ class PartialLane(Lane):
         return {
             "slices": len(self.slices.slices),
             "cells": self.slices.store.occupied if self.slices else 0,
-            "combines": self.slices.store.combines + sum(s.combines for s in stores),
+            "combines": self.slices.tally.combines + sum(s.combines for s in stores),
             "splits": 0,  # all edges are known before rows come
             "merges": self.slices.merges + sum(s.merges for s in stores),
             "updates": self.slices.updates + sum(s.updates for s in stores),

@@ -17,6 +17,7 @@ import numpy as np
 from panes.aggregates.base import BoundAggregate, Cells
 from panes.slicing.arrays import empty, spread
 from panes.slicing.key_index import use_kernels
+from panes.slicing.partials.store import Tally
 from panes.state.journal import Journal, Replaced
 
 Array = np.ndarray
@@ -36,7 +37,6 @@ class Ring:
     """`present` and `fields` are matrices: rows are slices (then nodes), columns are key slots."""
 
     replaced = Replaced(
-        "combines",
         "tree",
         "width",
         "columns",
@@ -51,8 +51,10 @@ class Ring:
         "_held_before",
     )
 
-    def __init__(self, aggs: Sequence[BoundAggregate], *, columns: int, tree: bool, journal: Journal) -> None:
-        self.combines = 0
+    def __init__(
+        self, aggs: Sequence[BoundAggregate], *, columns: int, tree: bool, journal: Journal, tally: Tally
+    ) -> None:
+        self._tally = tally
         self._journal = journal
         self._held_before: tuple[int, int] | None = None
         self.tree = tree
@@ -227,7 +229,7 @@ class Ring:
                     field[where] = value
             return
         self.fill(rows)
-        self.combines += len(where)
+        self._tally.combines += len(where)
         self.combine(where, present, cells)
 
     def combine(self, where: Array, present: object, cells: Sequence[Cells]) -> None:
@@ -255,7 +257,7 @@ class Ring:
             self._journal.saw(self._blank, row, True)
             self._blank[row] = False
             return
-        self.combines += width
+        self._tally.combines += width
         self._keep_row(row, width)
         self.present[row, :width] |= present
         for agg, fields, cell in zip(self._aggs, self.fields, cells):
@@ -352,7 +354,7 @@ class Ring:
         if self._sums:
             from panes.slicing import kernels
 
-            self.combines += self.width * len(rows)
+            self._tally.combines += self.width * len(rows)
             kernels.mark_nodes(self.present, self.width, rows)
             for field in (f for fields in self.fields for f in fields):
                 kernels.add_nodes(field, self.width, rows)
@@ -376,7 +378,7 @@ class Ring:
         """One row, or several at once."""
         width = self.width
         single = isinstance(out, int)
-        self.combines += width * (1 if single else len(out))
+        self._tally.combines += width * (1 if single else len(out))
         self.present[out, :width] = self.present[left, :width] | self.present[right, :width]
         for a, (agg, fields) in enumerate(zip(self._aggs, self.fields)):
             if single and agg.ufuncs is not None:

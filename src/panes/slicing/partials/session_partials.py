@@ -64,10 +64,6 @@ class SessionPartials(EntryBank):
         """Those of all windows of the lane; a store of sessions has only what its query gives."""
         return self.shares.aggs
 
-    def aggs_of(self, query: RunningWindow) -> tuple[Agg, ...]:
-        """What a query gives."""
-        return self.shares.default if query.aggs is None else query.aggs
-
     def begin(self) -> list[Watched]:
         """A call begins: objects whose attributes it may replace."""
         return [self, *(each for session in self.running for each in session.store.begin())]
@@ -76,7 +72,7 @@ class SessionPartials(EntryBank):
         window = query.window
         assert isinstance(window, Sessions)
         self._journal.keep_length(self.running)
-        store = SessionStore(self.aggs_of(query), self._journal)
+        store = SessionStore(self.shares.given_by(query), self._journal)
         self.running.append(SessionQuery(query, window, store, clean_after))
 
     def add_query(self, query: RunningWindow, last_time: int) -> None:
@@ -187,7 +183,7 @@ class SessionPartials(EntryBank):
         return self._lowered(session, session.store.cells(ids))
 
     def _lowered(self, session: SessionQuery, cells: Sequence[Cells]) -> tuple[pa.Array, ...]:
-        values = [a.bound.lower(c) for a, c in zip(self.aggs_of(session.query), cells)]
+        values = [a.bound.lower(c) for a, c in zip(self.shares.given_by(session.query), cells)]
         return self.shares.spread(session.query.number, values)
 
     def entries(self, slots: Array) -> Entries:

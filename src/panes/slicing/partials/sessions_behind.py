@@ -61,7 +61,7 @@ class SessionsBehind:
         self, batch: Arriving, session: SessionQuery, slots: Array, ends: Array, mine: Array, found: list[Results]
     ) -> Array:
         """Take the rows `mine`, all of some keys, in order; which of the rows behind the watermark were taken."""
-        store, aggs = session.store, self._side.aggs_of(session.query)
+        store, aggs = session.store, self._side.shares.given_by(session.query)
         mine = mine[stable_order(slots[mine])]
         bounds = segments(slots[mine])
         keys = slots[mine[bounds[:-1]]]

@@ -22,9 +22,9 @@ from panes.slicing.partials.lane_results import no_results
 from panes.slicing.partials.lifting import Block, Loose, Placed, place
 from panes.slicing.partials.slices import EdgeCache, SliceList
 from panes.slicing.partials.sparse_store import SparseStore
-from panes.slicing.partials.store import SMALL, CellList, Store, WindowAnswers, fold_equal, mostly_empty
+from panes.slicing.partials.store import SMALL, CellList, Store, Tally, WindowAnswers, fold_equal, mostly_empty
 from panes.slicing.partials.time_windows import Spans, TimeWindows
-from panes.slicing.shares import Shares
+from panes.slicing.shares import Shares, places
 from panes.slicing.window_set import WindowSet
 from panes.state.entries import Entries, EntryBank, entry_columns
 from panes.state.journal import Journal, Replaced, Watched
@@ -103,6 +103,7 @@ class SlicePartials(EntryBank):
         #: how often slices that were there took more rows, and how many were joined to the one before
         self.updates = 0
         self.merges = 0
+        self.tally = Tally()
         self._after_purge = 0  # slices left by the last purge
         self._crowded = _CROWDED if in_order else _MANY
         self._checked = SMALL
@@ -116,14 +117,14 @@ class SlicePartials(EntryBank):
         """A store for the same partials."""
         bound = [a.bound for a in self.aggs]
         if dense:
-            return DenseStore(bound, keyed=self.keyed, store=self.store_kind, journal=journal)
-        return SparseStore(bound, keyed=self.keyed, journal=journal)
+            return DenseStore(bound, keyed=self.keyed, store=self.store_kind, journal=journal, tally=self.tally)
+        return SparseStore(bound, keyed=self.keyed, journal=journal, tally=self.tally)
 
     def begin(self) -> list[Watched]:
         """A call begins: objects whose attributes it may replace."""
         if self.empty is not None:
             self._journal.keep_container(self.empty.first_end)
-        return [self, self.slices, *self.store.begin()]
+        return [self, self.slices, self.tally, *self.store.begin()]
 
     def __bool__(self) -> bool:
         return bool(self.windows)
@@ -295,14 +296,12 @@ class SlicePartials(EntryBank):
     def share(self, shares: Shares) -> None:
         """Keep these aggregates from now on: those that are there as they are, others from the next row on."""
         before, self.shares, self.aggs = self.shares, shares, shares.aggs
-        places = before.places_of(self.aggs)
-        if places == [*range(len(before.aggs))]:
+        known = places(self.aggs, before.aggs)
+        if known == [*range(len(before.aggs))]:
             return
         self.codec = PartialColumns([a.bound for a in self.aggs])
         held = self.store.cells(None)
-        cells = tuple(
-            agg.bound.empty(len(held)) if at is None else held.cells[at] for agg, at in zip(self.aggs, places)
-        )
+        cells = tuple(agg.bound.empty(len(held)) if at is None else held.cells[at] for agg, at in zip(self.aggs, known))
         ragged = not all(a.bound.dense for a in before.aggs)
         self.store = self._new_store(dense=(self.dense or ragged) and all(a.bound.dense for a in self.aggs))
         self.store.open(np.arange(len(self.slices)), len(self.slices))
@@ -312,8 +311,7 @@ class SlicePartials(EntryBank):
     def note_complete(self, query: RunningWindow, others: Sequence[RunningWindow], last_time: int) -> int:
         """From when on there are partials of all that a query gives, which is about to be added."""
         known = []
-        for agg in self.shares.default if query.aggs is None else query.aggs:
-            at = self.shares.places_of([agg])[0]
+        for at in places(self.shares.given_by(query), self.aggs):
             givers = [q.number for q in others if at in self.shares.of(q.number)]
             new = last_time + 1 if at is None and last_time > ALWAYS else ALWAYS
             known.append(min((self.complete_from.get(n, ALWAYS) for n in givers), default=new))
@@ -327,6 +325,8 @@ class SlicePartials(EntryBank):
         """A query is gone, whether its windows lay on slices or not."""
         self._journal.keep_container(self.complete_from)
         self.complete_from.pop(number, None)
+        if self.empty is not None:
+            self.empty.first_end.pop(number, None)  # `begin` has kept it
 
     def purge_now_and_then(self, progress: int) -> None:
         """Purge when slices have become an eighth more: finding out which can go costs as much as to answer windows."""

@@ -15,7 +15,15 @@ import pyarrow as pa
 from panes.aggregates.base import BoundAggregate, Cells
 from panes.slicing.arrays import spread
 from panes.slicing.partials.cells import Buffer, CellTable
-from panes.slicing.partials.store import CellList, Store, WindowAnswers, fold_equal, segments, stable_order_of_pairs
+from panes.slicing.partials.store import (
+    CellList,
+    Store,
+    Tally,
+    WindowAnswers,
+    fold_equal,
+    segments,
+    stable_order_of_pairs,
+)
 from panes.state.journal import Journal, Replaced, Watched
 
 Array = np.ndarray
@@ -27,12 +35,19 @@ class SparseStore(Store):
     """Cells sorted by (slice number, slot). Slices are numbered on and on; `_base` is the number of the first."""
 
     dense = False
-    replaced = Replaced("_folded", "_base", "_at", "_slots", "_cells", "_runs", "_waiting")
+    replaced = Replaced("_base", "_at", "_slots", "_cells", "_runs", "_waiting")
 
     name = "sparse, lazy"
 
-    def __init__(self, aggs: Sequence[BoundAggregate], *, keyed: bool, journal: Journal | None = None) -> None:
-        self._folded = 0
+    def __init__(
+        self,
+        aggs: Sequence[BoundAggregate],
+        *,
+        keyed: bool,
+        journal: Journal | None = None,
+        tally: Tally | None = None,
+    ) -> None:
+        self._tally = tally or Tally()
         self._journal = journal or Journal()
         self._aggs = tuple(aggs)
         self._keyed = keyed
@@ -54,10 +69,6 @@ class SparseStore(Store):
         for cells in self._cells:
             watched += cells.begin()
         return watched
-
-    @property
-    def combines(self) -> int:
-        return self._folded
 
     @property
     def places(self) -> int:
@@ -128,7 +139,7 @@ class SparseStore(Store):
             runs.insert(0, CellList(self._at.values[cut:].copy(), self._slots.values[cut:].copy(), tail))
         together = CellList.concat(runs)
         settled = fold_equal(together, self._aggs)
-        self._folded += len(together) - len(settled)
+        self._tally.combines += len(together) - len(settled)
         self._at.put(cut, settled.at)
         self._slots.put(cut, settled.slots)
         for table, cells in zip(self._cells, settled.cells):
@@ -138,7 +149,7 @@ class SparseStore(Store):
         if not self._keyed:
             self._settle(int(hi.max()))
             index, offsets = self._between(lo, hi)
-            self._folded += len(index)
+            self._tally.combines += len(index)
             values = tuple(a.lower_ranges(c.view(), index, offsets) for a, c in zip(self._aggs, self._cells))
             return WindowAnswers(np.ones(len(lo), np.int64), np.zeros(len(lo), np.int64), values)
         index, slots, which, bounds = self._by_key(lo, hi)
@@ -168,7 +179,7 @@ class SparseStore(Store):
         the range, and where its cells begin among them (and where the last ones end)."""
         self._settle(int(hi.max()))
         index, offsets = self._between(lo, hi)
-        self._folded += len(index)
+        self._tally.combines += len(index)
         owner = np.repeat(np.arange(len(lo)), np.diff(offsets))
         order = stable_order_of_pairs(owner, self._slots.values[index])
         index, owner = index[order], owner[order]
@@ -184,7 +195,7 @@ class SparseStore(Store):
     def answer_one(self, slot: int, lo: Array, hi: Array) -> tuple[pa.Array, ...]:
         mine, first, last = self._of_slot(slot, lo, hi)
         index, offsets = spread(first, last)
-        self._folded += len(index)
+        self._tally.combines += len(index)
         return tuple(a.lower_ranges(c.view(), mine[index], offsets) for a, c in zip(self._aggs, self._cells))
 
     def holds(self, slot: int, lo: Array, hi: Array) -> Array:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from panes.aggregates.base import BoundAggregate, Cells
 from panes.aggregates.segments import sort_by_group
-from panes.state.journal import Watched
+from panes.state.journal import Replaced, Watched
 
 Array = np.ndarray
 
@@ -72,6 +72,15 @@ class CellList:
         )
 
 
+class Tally:
+    """How many partials were put together: by a store, its views (`only`), and the store that takes its place."""
+
+    replaced = Replaced("combines")
+
+    def __init__(self) -> None:
+        self.combines = 0
+
+
 class Store(ABC):
     """Partials by slice and key."""
 
@@ -82,11 +91,6 @@ class Store(ABC):
     @abstractmethod
     def name(self) -> str:
         """How it holds partials and answers windows, for users."""
-
-    @property
-    @abstractmethod
-    def combines(self) -> int:
-        """How many partials were put together so far."""
 
     @abstractmethod
     def begin(self) -> list[Watched]:

@@ -30,7 +30,7 @@ from panes.slicing.rows.past_slices import KeySlices, PastSlices, fixed
 from panes.slicing.rows.range_fold import lower_ranges
 from panes.slicing.rows.reorder import stable_order
 from panes.slicing.rows.slice_table import SliceIndex, SliceTable, go_on, sliced
-from panes.slicing.shares import Shares
+from panes.slicing.shares import Shares, places
 from panes.slicing.window_set import WindowSet
 from panes.state.bank import BankColumn
 from panes.state.entries import Entries, EntryBank, EntryColumn, Held, entry_columns
@@ -199,8 +199,8 @@ class OrderedSlicer:
     def _share(self, shares: Shares) -> None:
         """Keep these aggregates from now on: those that are there as they are, others from the next row on."""
         before, self.shares, self.aggs = self.shares, shares, shares.aggs
-        places = before.places_of(self.aggs)
-        if places == [*range(len(before.aggs))]:
+        known = places(self.aggs, before.aggs)
+        if known == [*range(len(before.aggs))]:
             return
         self._nothing = self._no_windows()
         self.slices, self.rest = (
@@ -208,7 +208,7 @@ class OrderedSlicer:
                 table,
                 cells=tuple(
                     agg.bound.empty(len(table)) if place is None else table.cells[place]
-                    for agg, place in zip(self.aggs, places)
+                    for agg, place in zip(self.aggs, known)
                 ),
             )
             for table in (self.slices, self.rest)
@@ -221,8 +221,7 @@ class OrderedSlicer:
         known by their position, and those that have come up to `last_time` have nothing of a new aggregate.
         """
         keys, found = self.keys, list[Array | int | None]()
-        for agg in self.shares.default if query.aggs is None else query.aggs:
-            place = self.shares.places_of([agg])[0]
+        for place in places(self.shares.given_by(query), self.aggs):
             if place is None:
                 found.append(keys.rows_seen.copy() if self._in_order else last_time if last_time > ALWAYS else None)
                 continue
