@@ -118,7 +118,7 @@ class KeyState(Held):
 
     @property
     def nbytes(self) -> int:
-        return self.bank.nbytes + sum(m.nbytes for m in self.machines.values())
+        return self.bank.nbytes
 
     def grow(self, n: int) -> None:
         """Room for slots 0..n-1."""

@@ -33,7 +33,7 @@ from panes.slicing.rows.slice_table import SliceIndex, SliceTable, go_on, sliced
 from panes.slicing.shares import Shares
 from panes.slicing.window_set import WindowSet
 from panes.state.bank import BankColumn
-from panes.state.entries import Entries, EntryBank, EntryColumn, Held, entry_columns, nbytes_of
+from panes.state.entries import Entries, EntryBank, EntryColumn, Held, entry_columns, named, nbytes_of
 from panes.state.journal import Journal, Replaced, Watched
 from panes.windows.base import (
     ALWAYS,
@@ -637,8 +637,11 @@ class OrderedSlicer:
         return nbytes_of(self.banks())
 
     def banks(self) -> dict[str, Held]:
-        """What is held of keys, but for machines."""
-        return {"keys": self.keys, "slices": SliceBank(self), "rest": RestBank(self)}
+        """What is held of keys."""
+        found: dict[str, Held] = {"keys": self.keys, "slices": SliceBank(self), "rest": RestBank(self)}
+        for number, machine in self.keys.machines.items():
+            found |= named(f"machine.{number}.", machine.banks())
+        return found
 
     def select(self, slots: Array, journal: Journal | None = None) -> OrderedSlicer:
         """A copy of the state of these keys, renumbered 0, 1, ... (slots not seen yet are empty there).

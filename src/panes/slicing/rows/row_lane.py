@@ -363,7 +363,7 @@ class RowLane(Lane):
         return {**found, "given": self.given}
 
     def of_stream(self, slots: Array) -> dict[str, pa.Table]:
-        return row_lane_state.dump(self, slots)
+        return row_lane_state.dump(self)
 
     def go_on_from(self, tables: Mapping[str, pa.Table], slot_map: Any) -> None:
         row_lane_state.load_facts(self, tables)

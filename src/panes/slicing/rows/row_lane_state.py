@@ -1,4 +1,4 @@
-"""The state of the row lane as Arrow tables, whole or for some keys, and back.
+"""The state of the row lane that is not held of keys, as Arrow tables and back.
 
 What is held of keys is in banks, and so is how it is written; here is what belongs to the stream, and what readers ask
 of all of it.
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 Array = np.ndarray
 
 
-def dump(lane: RowLane, slots: Array) -> dict[str, pa.Table]:
-    """The state of these keys (sorted slots)."""
+def dump(lane: RowLane) -> dict[str, pa.Table]:
+    """What belongs to the stream."""
     tables = {
         "facts": pa.table(
             {
@@ -39,10 +39,6 @@ def dump(lane: RowLane, slots: Array) -> dict[str, pa.Table]:
     complete = _scalar_starts(lane.live.keys.complete_from)
     if complete:
         tables["complete"] = pa.Table.from_pylist(complete)
-    for name, slicer in zip(("live", "base"), lane.slicers()):
-        for number, machine in slicer.keys.machines.items():
-            dumped = machine.dump(slots)
-            tables.update({f"{name}.machine.{number}.{what}": table for what, table in dumped.items()})
     return tables
 
 
@@ -71,9 +67,8 @@ def check(lane: RowLane, tables: Mapping[str, pa.Table], slot_map: Any) -> None:
             of = slot_map[numbers(tables[each], "slot")] if each in tables else slots
             demand(np.isin(of, slots).all(), "there are slices of a key of which nothing else is known")
         _load_policies_of_before(slicer, tables, f"{name}.machine.", slot_map)
-        for number, machine in slicer.keys.machines.items():
-            prefix = f"{name}.machine.{number}."
-            machine.load({n[len(prefix) :]: t for n, t in tables.items() if n.startswith(prefix)}, slot_map)
+        for machine in slicer.keys.machines.values():
+            machine.check(slots)
         _check_positions(slicer, slots)
         _check_rest(slicer, slots)
 
