@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 
 from panes.errors import QueryError
-from panes.policies.arena import Arena
 from panes.policies.program import COLUMN, HEAD, KIND, SEEN, TAIL, TAIL_AT, TIME, WORD
 from panes.state.checked import MANY, demand, one_row, within
 from panes.state.entries import Entries, EntryBank, EntryColumn, Held, SlotMap, entry_columns
@@ -130,18 +129,10 @@ def _numbered(name: str, count: int, column: EntryColumn) -> dict[str, EntryColu
 
 
 def check(running: BuiltInPolicies, slots: Array) -> None:
-    """Refuse a state of these keys that can't be, and find out again which row follows which."""
+    """Loops follow what they are given: every place that a word or a row names must be what it should be. Which row
+    follows which is found out again."""
     running.grow(int(slots.max(initial=-1)) + 1)
-    _check(running, running.arena, slots)
-    running.link(running.arena, slots)
-    for word in running.own.own_heads:
-        lacking = (running.states[slots, word] < running.states[slots, TAIL]) & (running.states[slots, word + 1] < 0)
-        demand(not lacking.any(), "an eviction compares rows that are not kept")
-
-
-def _check(running: BuiltInPolicies, arena: Arena, slots: Array) -> None:
-    """Loops follow what they are given: every place that a word or a row names must be what it should be."""
-    states = running.states[slots]
+    states, arena = running.states[slots], running.arena
     head, tail = states[:, HEAD], states[:, TAIL]
     seen = tail >= 0
     within(tail, "the number of rows of a key", low=-1)
@@ -162,6 +153,10 @@ def _check(running: BuiltInPolicies, arena: Arena, slots: Array) -> None:
         within(states[seen, word], "the first row that an eviction compares", low=0, high=tail[seen])
     if running.central:
         _check_centre(running, arena.size)
+    running.link(arena, slots)
+    for word in running.own.own_heads:
+        lacking = (states[:, word] < tail) & (running.states[slots, word + 1] < 0)
+        demand(not lacking.any(), "an eviction compares rows that are not kept")
 
 
 def _check_centre(running: BuiltInPolicies, kept: int) -> None:
