@@ -16,6 +16,7 @@ from panes.errors import DataError
 from panes.policies import specs
 from panes.policies.built_in import BuiltInPolicies
 from panes.policies.interpreted import Interpreted
+from panes.state.entries import SlotMap, dump_banks, load_banks
 from panes.state.pickles import trusting
 from panes.units import TimeDomain
 from panes.windows.base import NEVER, KeyRuns, Running
@@ -167,11 +168,7 @@ def drive(running: Running, program: Program, rng: random.Random, fresh: Any) ->
         whole = np.arange(len(slots))
         action = rng.random()
         if action < 0.2:
-            tables = running.dump(whole)
-            running = fresh()
-            with trusting(True):
-                running.load(tables, whole[::-1].copy())
-            running = turned_back(running, whole, fresh)
+            running = turned_round(turned_round(running, whole, fresh), whole, fresh)
         elif action < 0.4:
             running = running.select(whole)
         elif action < 0.5 and not central and len(slots) > 1:
@@ -186,12 +183,13 @@ def drive(running: Running, program: Program, rng: random.Random, fresh: Any) ->
     return [(names[s], tuple(range(lo, hi)), None if when == NEVER else when) for s, lo, hi, when in got], None
 
 
-def turned_back(running: Running, whole: np.ndarray, fresh: Any) -> Running:
-    """Slots were turned round by a dump and a load; turn them back the same way."""
-    tables = running.dump(whole)
+def turned_round(running: Running, whole: np.ndarray, fresh: Any) -> Running:
+    """The state after a dump and a load that turns slots round."""
+    tables = dump_banks(running.banks(), whole)
     again = fresh()
     with trusting(True):
-        again.load(tables, whole[::-1].copy())
+        load_banks(again.banks(), tables, SlotMap(whole, whole[::-1]))
+    again.check(whole)
     return again
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from panes.errors import SnapshotDamaged, SnapshotUntrusted
 from panes.state.bank import Bank, BankColumn
+from panes.state.entries import SlotMap
 from panes.state.journal import Journal
 from panes.state.pickles import trusting
 
@@ -19,6 +20,8 @@ DECLARED = {
     "own": BankColumn(None),
     "pairs": BankColumn(None, packed=True),
 }
+#: from slots 0 and 1 to the same here
+BOTH = SlotMap(np.arange(2), np.arange(2))
 
 
 def bank(journal: Journal | None = None) -> Bank:
@@ -79,7 +82,7 @@ def test_a_call_that_fails_takes_back_what_was_put_and_grown() -> None:
 
 def test_slots_that_are_kept_are_numbered_anew() -> None:
     made = bank()
-    made.keep(np.array([0, 2]))
+    made.renumber(np.array([0, -1, 1]))
     assert made.columns["seen"].tolist() == [1, 3]
     assert made.columns["pairs"].tolist() == [None, b"0123"]
 
@@ -89,7 +92,7 @@ def test_what_is_written_is_read_into_other_slots() -> None:
     assert table.column_names == ["slot", "seen", "last", "open", "own.pickled", "pairs"]
     other = Bank(DECLARED, Journal())
     with trusting(True):
-        other.load(table, np.array([4, 0]), "the state of a window")
+        other.load(table, SlotMap(np.array([1, 2]), np.array([4, 0])), "the state of a window")
     assert other.columns["seen"].tolist() == [3, 0, 0, 0, 2]
     assert other.columns["own"][4] == ["mine"]
     assert other.columns["pairs"][0] == b"0123"
@@ -97,15 +100,15 @@ def test_what_is_written_is_read_into_other_slots() -> None:
 
 def test_objects_of_users_are_read_only_from_trusted_bytes() -> None:
     with pytest.raises(SnapshotUntrusted, match="the state of a window is pickled"):
-        Bank(DECLARED, Journal()).load(bank().dump(np.array([1])), np.array([0]), "the state of a window")
+        Bank(DECLARED, Journal()).load(bank().dump(np.array([1])), BOTH, "the state of a window")
 
 
 def test_columns_that_nobody_declared_are_refused() -> None:
     table = bank().dump(np.array([0, 1]))
     plain = {"seen": DECLARED["seen"]}
     with pytest.raises(SnapshotDamaged, match="pickled, and this query has no code of its own there"):
-        Bank({**DECLARED, "own": BankColumn(np.int64(0))}, Journal()).load(table, np.array([0, 1]), "it")
+        Bank({**DECLARED, "own": BankColumn(np.int64(0))}, Journal()).load(table, BOTH, "it")
     with pytest.raises(SnapshotDamaged, match="wrong columns"):
-        Bank(plain, Journal()).load(table.select(["slot", "seen", "last"]), np.array([0, 1]), "it")
+        Bank(plain, Journal()).load(table.select(["slot", "seen", "last"]), BOTH, "it")
     with pytest.raises(SnapshotDamaged, match="of one key is there twice"):
-        Bank(plain, Journal()).load(table.select(["slot", "seen"]), np.array([1, 1]), "it")
+        Bank(plain, Journal()).load(table.select(["slot", "seen"]), SlotMap(np.arange(2), np.ones(2, np.int64)), "it")

@@ -11,7 +11,20 @@ import pytest
 
 from panes.errors import SnapshotDamaged
 from panes.state import snapshot
-from panes.state.entries import Entries, EntryBank, EntryColumn, SlotMap, entry_columns
+from panes.state.entries import (
+    Entries,
+    EntryBank,
+    EntryColumn,
+    Held,
+    SlotMap,
+    dump_banks,
+    entry_columns,
+    load_banks,
+    named,
+    nbytes_of,
+    renumber_banks,
+    slots_of_banks,
+)
 
 
 class Marks(EntryBank):
@@ -62,6 +75,52 @@ def test_entries_of_some_keys_are_written_and_read_as_those_of_other_slots() -> 
 def test_entries_that_can_not_be_are_refused(columns: dict[str, object], reason: str) -> None:
     with pytest.raises(SnapshotDamaged, match=reason):
         Marks().load(pa.table(columns), SlotMap(np.zeros(1, np.int64), np.zeros(1, np.int64)), "marks")
+
+
+class OwnMarks(Marks):
+    """Marks at numbers, whole or not, of which there need not be any, and that no key loses."""
+
+    declared = entry_columns("mark", at=EntryColumn(None))
+    optional = True
+
+    def used_slots(self) -> None:
+        return Held.used_slots(self)
+
+    def renumber(self, moved: np.ndarray) -> None:
+        Held.renumber(self, moved)
+
+
+def test_banks_are_written_and_read_by_name_and_those_that_are_nothing_need_not_be_there() -> None:
+    tables = dump_banks(named("a.", {"some": Marks((3, 6, 2)), "none": Marks(), "own": OwnMarks()}), np.array([3]))
+    assert {name: table.num_rows for name, table in tables.items()} == {"a.some": 1, "a.none": 0}
+    here = {"some": Marks(), "own": OwnMarks((1, 1, 1))}
+    slots = SlotMap(np.array([3]), np.array([8]))
+    load_banks(named("a.", here), tables, slots)
+    assert (here["some"].slot.tolist(), here["own"].slot.tolist()) == ([8], [1])
+    with pytest.raises(SnapshotDamaged, match="the snapshot has no table"):
+        load_banks(named("b.", here), tables, slots)
+
+
+def test_keys_are_forgotten_unless_one_bank_never_forgets_any() -> None:
+    banks = {"one": Marks((4, 0, 0), (1, 0, 0)), "other": Marks((4, 0, 0))}
+    used = slots_of_banks(banks)
+    assert used is not None
+    assert used.tolist() == [1, 4]
+    assert nbytes_of(banks) == 3 * 8
+    renumber_banks(banks, np.array([-1, 0, -1, -1, 1]))
+    assert (banks["one"].slot.tolist(), banks["other"].slot.tolist()) == ([1, 0], [1])
+    assert slots_of_banks({**banks, "own": OwnMarks()}) is None
+    with pytest.raises(TypeError, match="OwnMarks never forgets a key"):
+        renumber_banks({"own": OwnMarks()}, np.zeros(1, np.int64))
+
+
+@pytest.mark.parametrize("at", [2**53 + 1, 0.5])
+def test_columns_of_numbers_of_either_kind_keep_theirs(at: float) -> None:
+    here = OwnMarks()
+    here.load(pa.table({"slot": [0], "at": [at], "mark": [1]}), SlotMap(np.zeros(1, int), np.zeros(1, int)), "marks")
+    assert here.at.tolist() == [at]
+    with pytest.raises(SnapshotDamaged, match="of type string"):
+        here.load(pa.table({"slot": [0], "at": ["x"], "mark": [1]}), SlotMap(np.zeros(1, int), np.zeros(1, int)), "it")
 
 
 def test_what_is_small_is_deflated_if_asked_and_read_back() -> None:

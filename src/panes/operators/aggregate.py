@@ -22,7 +22,7 @@ from panes.aggregates.columns import arrow_from_values, column_from_arrow
 from panes.aggregates.segments import offsets_of, sort_by_group
 from panes.operators.arrivals import NO_TIME, Arrivals, PortOutput
 from panes.operators.clauses import TUMBLING, Clause, RowClock, renamed
-from panes.operators.machine import Machine, NumberMachine, columnar, dump_ports, load_ports
+from panes.operators.machine import Machine, NumberMachine, columnar
 from panes.operators.models import SLIDING_FORMS, TUMBLING_FORMS, InputPort, Model, OutputPort, Parameter
 from panes.policies.library import SlidingWindow, TumblingWindow
 from panes.policies.library.columnar import ColumnarWindow, Firings, vectorises
@@ -31,7 +31,8 @@ from panes.slicing.arrays import spread
 from panes.slicing.keys import KeyDirectory
 from panes.slicing.lane import Agg
 from panes.slicing.rows.range_fold import lower_ranges
-from panes.state.checked import counts, one_row, read_table, whole
+from panes.state.checked import counts, whole
+from panes.state.snapshot import in_cell, of_cell
 
 Array = np.ndarray
 _TIME, _NUMBER = "panes.time", "panes.number"
@@ -105,12 +106,6 @@ class AggregateMachine(NumberMachine):
         return (
             results(self.spec, self._port.store.take(numbers), numbers, offsets, np.array([t for t, _ in windows])),
         )
-
-    def dump(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
-        return dump_ports(self)
-
-    def load(self, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
-        load_ports(self, facts, tables)
 
 
 class AggregateColumns(Machine):
@@ -233,12 +228,12 @@ class AggregateColumns(Machine):
         return PortOutput(table, at, np.arange(1, len(at) + 1), at)
 
     def dump(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
-        window = pa.table({"window": pa.array([self._window.snapshot()], pa.large_binary())})
+        window = in_cell("window", self._window.snapshot())
         return {"mechanism": "columns", "now": self._now, "counts": self._counts}, {"window": window}
 
     def load(self, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
         self._now, self._counts = whole(facts, "now"), counts(facts, "counts", self._counts)
-        self._window.restore(one_row(read_table(tables, "window", {"window": pa.large_binary()}), "window")["window"])
+        self._window.restore(of_cell(tables, "window", "window"))
 
     def saved(self) -> Callable[[Machine], None]:
         now, counted, window = self._now, dict(self._counts), self._window.saved()

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from panes.operators.clauses import Clause, keys_of
-from panes.operators.machine import Machine, Port, WindowMachine, columnar, dump_ports, load_ports
+from panes.operators.machine import Machine, Port, WindowMachine, columnar
 from panes.operators.models import ROW_BY_ROW_FORMS, TUMBLING_FORMS, InputPort, Model, OutputPort, Parameter
 from panes.policies.library import SlidingWindow, TumblingWindow
 
@@ -100,11 +100,8 @@ class DedupeMachine(WindowMachine):
         for number in numbers:
             del self._values[number]
 
-    def dump(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
-        return dump_ports(self)
-
     def load(self, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
-        load_ports(self, facts, tables)
+        super().load(facts, tables)
         for key, content in self.window.subwindows():
             rows = self._port.store.take(np.array(content, np.int64))
             values = keys_of(rows, self.spec.on)

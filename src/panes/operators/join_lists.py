@@ -325,8 +325,7 @@ class ListMechanism:
 
     def load(self, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
         if self._parts is not None:
-            self._parts.load(read_table(tables, "parts"))
-            demand((numbers(tables["parts"], "slot") == np.arange(len(self._parts))).all(), "keys are out of order")
+            self._parts.load_all(read_table(tables, "parts"))
         parts = self._numbers()[1]
         for i, side in enumerate(SIDES):
             times = numbers(read_table(tables, f"times.{side}", {"time": INT64}), "time")

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from panes.operators.clauses import RowClock, keys_of
 from panes.operators.join_lists import GONE, PASSING, PUSHED, SIDES, SideSpec
-from panes.operators.machine import Port, RowStore, check_rows, dump_window, load_window
+from panes.operators.machine import Port, RowStore, check_rows, load_window
+from panes.state.snapshot import in_cell
 
 Array = np.ndarray
 #: Candidate pairs per chunk.
@@ -126,7 +127,7 @@ class WindowMechanism:
         pass  # windows hold numbers, which stay
 
     def dump(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
-        tables = {f"window.{side}": dump_window(window) for side, window in zip(SIDES, self._windows)}
+        tables = {f"window.{side}": in_cell("window", window.snapshot()) for side, window in zip(SIDES, self._windows)}
         return {"mechanism": "windows"}, tables
 
     def load(self, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:

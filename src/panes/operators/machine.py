@@ -30,14 +30,13 @@ from panes.state.checked import (
     demand,
     fact,
     numbers,
-    one_row,
     read_table,
     rising,
     value,
     whole,
 )
 from panes.state.pickles import trusting
-from panes.state.snapshot import pack, unpack
+from panes.state.snapshot import in_cell, of_cell, pack, unpack
 
 Array = np.ndarray
 #: How windows are kept: in columns and compiled loops, or in containers of the library, row by row.
@@ -222,6 +221,11 @@ class NumberMachine(Machine):
         self._rows_in = 0
         self._rows_out = [0 for _ in self.schemas]
 
+    @property
+    def counts_only(self) -> bool:
+        """Windows say how many rows are held of each key, and not which they are."""
+        return False
+
     def push(self, arrivals: Arrivals) -> tuple[PortOutput, ...]:
         coming = [iter(zip(*self._taken(port, table))) for port, table in zip(self.ports, arrivals.tables)]
         marks = np.zeros(len(arrivals), bool) if arrivals.marks is None else arrivals.marks
@@ -281,6 +285,29 @@ class NumberMachine(Machine):
     def given(self) -> tuple[PortOutput, ...]:
         """What has come together since the last call."""
 
+    def dump(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
+        facts: dict[str, Any] = {"mechanism": "windows", "now": self.clock.tick}
+        facts |= {"rows_in": self._rows_in, "rows_out": self._rows_out}
+        tables = {}
+        for i, port in enumerate(self.ports):
+            port.store.keep(self.held(i))
+            tables[f"rows.{i}"] = port.store.dump()
+            facts[f"arrived.{i}"] = port.store.arrived
+            if port.window is not None:
+                tables[f"window.{i}"] = in_cell("window", port.window.snapshot())
+        return facts, tables
+
+    def load(self, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
+        self.clock.reach(whole(facts, "now", NO_TIME, MANY))
+        self._rows_in = whole(facts, "rows_in", 0, MANY)
+        self._rows_out = [value(n, "rows_out", int, low=0, high=MANY) for n in fact(facts, "rows_out", list)]
+        demand(len(self._rows_out) == len(self.schemas), "there are more outputs than ports, or fewer")
+        for i, port in enumerate(self.ports):
+            port.store.load(read_table(tables, f"rows.{i}"), whole(facts, f"arrived.{i}", 0, MANY))
+            if port.window is not None:
+                load_window(port.window, tables, f"window.{i}")
+                (check_counts if self.counts_only else check_rows)(port.window, port.store, port.keys)
+
     @property
     def metrics(self) -> dict[str, Any]:
         held = [port.window.metrics for port in self.ports if port.window is not None]
@@ -333,11 +360,6 @@ def given_rows(table: pa.Table, times: Sequence[int], marks: Sequence[int], mark
     return PortOutput(table, np.array(times, np.int64), np.array(marks, np.int64), np.array(mark_times, np.int64))
 
 
-def dump_window(window: TumblingWindow | SlidingWindow) -> pa.Table:
-    """The state of a window as a table of one cell."""
-    return pa.table({"window": pa.array([window.snapshot()], pa.binary())})
-
-
 def load_window(
     window: TumblingWindow | SlidingWindow, tables: Mapping[str, pa.Table], name: str, *, trusted: bool = False
 ) -> None:
@@ -345,7 +367,7 @@ def load_window(
 
     `trusted`: it holds what users' own code has put there, and that may be read.
     """
-    window.restore(one_row(read_table(tables, name, {"window": pa.binary()}), name)["window"], trusted=trusted)
+    window.restore(of_cell(tables, name, "window"), trusted=trusted)
 
 
 def check_rows(window: TumblingWindow | SlidingWindow, store: RowStore, keys: tuple[str, ...]) -> None:
@@ -366,32 +388,3 @@ def check_counts(window: TumblingWindow | SlidingWindow, store: RowStore, keys: 
     there = Counter(keys_of(store.all(), keys) or [None] * len(store))
     demand(there == Counter({key: len(content) for key, content in window.subwindows() if content}),
            "a window holds more rows of a key than there are, or fewer")  # fmt: skip
-
-
-def dump_ports(machine: NumberMachine) -> tuple[dict[str, Any], dict[str, pa.Table]]:
-    """The state of a machine: its clock, and rows and window of each port."""
-    facts: dict[str, Any] = {"mechanism": "windows", "now": machine.clock.tick}
-    facts |= {"rows_in": machine._rows_in, "rows_out": machine._rows_out}
-    tables = {}
-    for i, port in enumerate(machine.ports):
-        port.store.keep(machine.held(i))
-        tables[f"rows.{i}"] = port.store.dump()
-        facts[f"arrived.{i}"] = port.store.arrived
-        if port.window is not None:
-            tables[f"window.{i}"] = dump_window(port.window)
-    return facts, tables
-
-
-def load_ports(
-    machine: NumberMachine, facts: Mapping[str, Any], tables: Mapping[str, pa.Table], *, counts_only: bool = False
-) -> None:
-    """`counts_only`: windows say how many rows are held of each key, and not which they are."""
-    machine.clock.reach(whole(facts, "now", NO_TIME, MANY))
-    machine._rows_in = whole(facts, "rows_in", 0, MANY)
-    machine._rows_out = [value(n, "rows_out", int, low=0, high=MANY) for n in fact(facts, "rows_out", list)]
-    demand(len(machine._rows_out) == len(machine.schemas), "there are more outputs than ports, or fewer")
-    for i, port in enumerate(machine.ports):
-        port.store.load(read_table(tables, f"rows.{i}"), whole(facts, f"arrived.{i}", 0, MANY))
-        if port.window is not None:
-            load_window(port.window, tables, f"window.{i}")
-            (check_counts if counts_only else check_rows)(port.window, port.store, port.keys)

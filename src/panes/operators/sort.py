@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from panes.operators.arrivals import PortOutput
 from panes.operators.clauses import Clause, keys_of, plain_values
-from panes.operators.machine import Machine, WindowMachine, columnar, dump_ports, load_ports
+from panes.operators.machine import Machine, WindowMachine, columnar
 from panes.operators.models import ROW_BY_ROW_FORMS, TUMBLING_FORMS, InputPort, Model, OutputPort, Parameter
 from panes.policies.library import SlidingWindow, TumblingWindow
 
@@ -142,15 +142,16 @@ class SortMachine(WindowMachine):
     def held(self, port: int) -> np.ndarray:
         return np.array(list(self._ranks), np.int64)
 
-    def dump(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
-        return dump_ports(self)
+    @property
+    def counts_only(self) -> bool:
+        return isinstance(self._port.window, SlidingWindow)  # what leaves it first is not what came first
 
     def load(self, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
-        load_ports(self, facts, tables, counts_only=isinstance(self._port.window, SlidingWindow))
+        super().load(facts, tables)
         store = self._port.store
         rows, numbers = store.all(), store.numbers.tolist()
         self._ranks = dict(zip(numbers, ranks(self.spec, rows)))
-        if isinstance(self._port.window, SlidingWindow):
+        if self.counts_only:
             keys = keys_of(rows, self.spec.keys) or [None] * len(numbers)
             for number, key in zip(numbers, keys):
                 heapq.heappush(self._waiting.setdefault(key, []), (self._ranks[number], number))

@@ -31,11 +31,12 @@ from panes.errors import DataError, QueryError, calling, raise_named
 from panes.exact import Inexact, exact_array, shown
 from panes.operators.arrivals import NO_TIME, Arrivals, PortOutput
 from panes.operators.clauses import Clause, RowClock, container
-from panes.operators.machine import Machine, columnar, dump_window, given_rows, load_window
+from panes.operators.machine import Machine, columnar, given_rows, load_window
 from panes.operators.models import Model
 from panes.policies.library import SlidingWindow, TumblingWindow, Window
 from panes.state import pickles
-from panes.state.checked import MANY, counts, demand, read_table, whole
+from panes.state.checked import MANY, counts, demand, whole
+from panes.state.snapshot import in_cell, of_cell
 
 _CONTEXT = "_panes"
 
@@ -243,7 +244,7 @@ class UserMachine(Machine):
 
     def dump(self) -> tuple[dict[str, Any], dict[str, pa.Table]]:
         facts: dict[str, Any] = {"now": self.clock.tick, "counts": self._counts, "pickled": True}
-        tables = {f"window.{port}": dump_window(window) for port, window in self.windows.items()}
+        tables = {f"window.{port}": in_cell("window", window.snapshot()) for port, window in self.windows.items()}
         try:
             kept = pickles.dumps(self._attributes())  # in one: attributes may share objects
         except (pickle.PicklingError, TypeError, AttributeError) as error:
@@ -251,7 +252,7 @@ class UserMachine(Machine):
                 f"{self._name}: a snapshot holds the attributes of the operator, and one can't be pickled: {error}; "
                 "windows and handlers must be attributes of their own, made in start()"
             ) from error
-        tables["attributes"] = pa.table({"values": pa.array([kept], pa.binary())})
+        tables["attributes"] = in_cell("values", kept)
         return facts, tables
 
     def _attributes(self) -> dict[str, Any]:
@@ -261,9 +262,7 @@ class UserMachine(Machine):
     def load(self, facts: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> None:
         self.clock.reach(whole(facts, "now", NO_TIME, MANY))
         self._counts = counts(facts, "counts", self._counts)
-        kept = read_table(tables, "attributes", {"values": pa.binary()}).column("values").to_pylist()
-        demand(len(kept) == 1, "the attributes of the operator are not there, or more than once")
-        found = pickles.loads(kept[0], f"{self._name}: the operator's attributes")
+        found = pickles.loads(of_cell(tables, "attributes", "values"), f"{self._name}: the operator's attributes")
         demand(isinstance(found, dict) and _CONTEXT not in found, "an attribute is none of the operator's")
         self.operator.__dict__.update(found)
         for port, window in self.windows.items():

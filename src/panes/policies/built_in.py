@@ -7,12 +7,11 @@ windows found, and before every row that may become the first of a window.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from panes.errors import DataError
 from panes.policies import built_in_state, specs
@@ -23,6 +22,7 @@ from panes.policies.loop import FEW, Loop
 from panes.policies.program import COUNT, HEAD, SEEN, TAIL, TAIL_AT, Alone, Columns, alone, level, matches
 from panes.policies.specs import Time, leaves
 from panes.policies.triggers import Fakes, look
+from panes.state.entries import Banks
 from panes.windows.base import ALWAYS, NEVER, Array, Closed, KeyRuns, Running, Scanned
 
 if TYPE_CHECKING:
@@ -410,17 +410,13 @@ class BuiltInPolicies(Running):
             places = self.states[slots, word]
             self.states[slots, word] = np.where(places >= 0, places + base, -1)
 
-    def dump(self, slots: Array) -> dict[str, pa.Table]:
-        return built_in_state.dump(self, slots)
+    def banks(self) -> Banks:
+        return built_in_state.banks_of(self)
 
-    def load(self, tables: Mapping[str, pa.Table], slot_map: Array) -> None:
-        built_in_state.load(self, tables, slot_map)
+    def check(self, slots: Array) -> None:
+        built_in_state.check(self, slots)
         if max(len(self.states), self.arena.size) > self.small:
             self.worked = self.few + 1
-
-    @property
-    def nbytes(self) -> int:
-        return self.states.nbytes + self.floats.nbytes + self.arena.nbytes
 
 
 def _nothing() -> None:

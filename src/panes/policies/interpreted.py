@@ -6,7 +6,7 @@ The same contract as built_in.py. State is the policies themselves, so snapshots
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from copy import copy, deepcopy
 from typing import TYPE_CHECKING, Any
 
@@ -20,13 +20,15 @@ from panes.policies.flow import Group, Grouped, policies_of
 from panes.policies.specs import Time, leaves
 from panes.policies.user import TIME
 from panes.state import pickles
-from panes.state.checked import demand, numbers, one_row, read_table
+from panes.state.checked import columns_of, demand, numbers, one_row
+from panes.state.entries import Banks, Held, SlotMap
 from panes.windows.base import ALWAYS, NEVER, Array, Closed, KeyRuns, Running, Scanned
 
 if TYPE_CHECKING:
     from panes.policies.policy import PolicyMachine
 
 _STATE = "state" + pickles.PICKLED
+_WHAT = "the state of a policy of your own"
 
 
 class Interpreted(Running):
@@ -196,55 +198,32 @@ class Interpreted(Running):
         part.grouped.groups, part.notes = {}, {}
         for slot, group in self.groups.items():
             if slot in place:
-                part._adopt(place[slot], self._state(group))
+                part.adopt(place[slot], self.state(group))
         part.grouped.use(*deepcopy((self.grouped.triggers, self.grouped.evictions)))
         part.grouped.rows = deque((place[slot], at) for slot, at in self.grouped.rows if slot in place)
         return part
 
-    def _adopt(self, slot: int, state: Any) -> None:
+    def adopt(self, slot: int, state: Any) -> None:
         triggers, evictions, head, tail, self.notes[slot] = deepcopy(state)
         group = Group(slot, triggers, evictions, self._emit)
         group.head, group.tail = head, tail
         self.groups[slot] = group
 
-    def _state(self, group: Group) -> tuple[Any, ...]:
+    def state(self, group: Group) -> tuple[Any, ...]:
         return group.triggers, group.evictions, group.head, group.tail, self.notes[group.key]
 
     def put(self, slots: Array, part: Running) -> None:
         assert isinstance(part, Interpreted)
         for i, slot in enumerate(slots.tolist()):
             if i in part.groups:
-                self._adopt(slot, part._state(part.groups[i]))
+                self.adopt(slot, part.state(part.groups[i]))
 
-    def dump(self, slots: Array) -> dict[str, pa.Table]:
-        mine = [s for s in self.groups if s in set(slots.tolist())]
-        if self.machine.central and mine and len(mine) < len(self.groups):
-            raise QueryError("central policies have state that belongs to all keys: snapshot all key groups at once")
-        grouped = self.grouped
-        centre = pickles.dumps((grouped.triggers, grouped.evictions, list(grouped.rows)))
-        states = [pickles.dumps(self._state(self.groups[s])) for s in mine]
-        return {
-            "keys": pa.table({"slot": pa.array(mine, pa.int64()), _STATE: pa.array(states, pa.binary())}),
-            "centre": pa.table({_STATE: pa.array([centre], pa.binary())}),
-        }
+    def banks(self) -> Banks:
+        keys = KeyPolicies(self)
+        return {"keys": keys, "centre": CentrePolicies(keys)}
 
-    def load(self, tables: Mapping[str, pa.Table], slot_map: Array) -> None:
-        keys = read_table(tables, "keys", {"slot": pa.int64(), _STATE: pa.binary()})
-        centre = one_row(read_table(tables, "centre", {_STATE: pa.binary()}), "centre")
-        if not keys.num_rows:
-            return
-        what = "the state of a policy of your own"
-        for slot, state in zip(slot_map[numbers(keys, "slot")].tolist(), keys[_STATE].to_pylist()):
-            demand(slot not in self.groups, "the state of one key is there twice")
-            self._adopt(slot, pickles.loads(state, what))
-        grouped = self.grouped
-        triggers, evictions, rows = pickles.loads(centre[_STATE], what)
-        grouped.use(triggers, evictions)
-        grouped.rows.extend((int(slot_map[slot]), position) for slot, position in rows)
-
-    @property
-    def nbytes(self) -> int:
-        return 256 * len(self.groups)
+    def check(self, slots: Array) -> None:
+        """Objects of users are believed, or they are not read at all."""
 
     @property
     def plan(self) -> str:
@@ -257,6 +236,55 @@ class Interpreted(Running):
     @property
     def ends_in_rows(self) -> bool:
         return self.cutter.ends_in_rows
+
+
+class KeyPolicies(Held):
+    """The policies of each key themselves."""
+
+    def __init__(self, running: Interpreted) -> None:
+        self.running, self.loaded = running, False
+
+    def dump(self, slots: Array) -> pa.Table:
+        running, wanted = self.running, set(slots.tolist())
+        mine = [s for s in running.groups if s in wanted]
+        if running.machine.central and mine and len(mine) < len(running.groups):
+            raise QueryError("central policies have state that belongs to all keys: snapshot all key groups at once")
+        states = [pickles.dumps(running.state(running.groups[s])) for s in mine]
+        return pa.table({"slot": pa.array(mine, pa.int64()), _STATE: pa.array(states, pa.binary())})
+
+    def load(self, table: pa.Table, slot_map: SlotMap, name: str) -> None:
+        columns_of(table, name, {"slot": pa.int64(), _STATE: pa.binary()})
+        self.loaded = table.num_rows > 0
+        slots = slot_map[numbers(table, "slot")].tolist() if self.loaded else []
+        for slot, state in zip(slots, table[_STATE].to_pylist()):
+            demand(slot not in self.running.groups, "the state of one key is there twice")
+            self.running.adopt(slot, pickles.loads(state, _WHAT))
+
+    @property
+    def nbytes(self) -> int:
+        return 256 * len(self.running.groups)
+
+
+class CentrePolicies(Held):
+    """Those of all keys together."""
+
+    nbytes = 0
+
+    def __init__(self, keys: KeyPolicies) -> None:
+        self._keys, self._grouped = keys, keys.running.grouped
+
+    def dump(self, slots: Array) -> pa.Table:
+        grouped = self._grouped
+        centre = pickles.dumps((grouped.triggers, grouped.evictions, list(grouped.rows)))
+        return pa.table({_STATE: pa.array([centre], pa.binary())})
+
+    def load(self, table: pa.Table, slot_map: SlotMap, name: str) -> None:
+        columns_of(table, name, {_STATE: pa.binary()})
+        centre = one_row(table, name)
+        if self._keys.loaded:
+            triggers, evictions, rows = pickles.loads(centre[_STATE], _WHAT)
+            self._grouped.use(triggers, evictions)
+            self._grouped.rows.extend((int(slot_map[slot]), position) for slot, position in rows)
 
 
 def _rows(names: tuple[str, ...], lists: list[list[Any]]) -> Iterator[dict[str, Any]]:

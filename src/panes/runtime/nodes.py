@@ -26,7 +26,8 @@ from panes.runtime.arrivals import passed_on
 from panes.runtime.quiet import Alarm, Beat, ByClock, ClockState, SilenceLimit, moved
 from panes.runtime.rejects import Rejects
 from panes.slicing.operator import SliceOperator
-from panes.state.checked import demand, fact, one_row, read_table, whole
+from panes.state.checked import demand, fact, whole
+from panes.state.snapshot import in_cell, of_cell
 from panes.windows.base import ALWAYS
 
 State = tuple[dict[str, Any], dict[str, pa.Table]]
@@ -316,12 +317,11 @@ class RunningWindows(RunningNode):
 
     def dump_rows(self) -> State:
         facts = {"ended": True} if self._ended else {}
-        return facts, {"operator": pa.table({"snapshot": pa.array([self._op.snapshot()], pa.large_binary())})}
+        return facts, {"operator": in_cell("snapshot", self._op.snapshot())}
 
     def load_rows(self, facts: Mapping[str, object], tables: Mapping[str, pa.Table]) -> None:
         self._ended = "ended" in facts
-        kept = one_row(read_table(tables, "operator", {"snapshot": pa.large_binary()}), "operator")["snapshot"]
-        plan = self._node.plan
+        kept, plan = of_cell(tables, "operator", "snapshot"), self._node.plan
         self._op = make_operator(plan, restore=kept, trusted=plan.operator_spec().user_code)
 
     @property

@@ -15,7 +15,7 @@ import pyarrow as pa
 from panes.aggregates.types import plain
 from panes.errors import DataError, SnapshotDamaged
 from panes.slicing.key_index import IntIndex, column_index, mix
-from panes.state.checked import columns_of, numbers
+from panes.state.checked import columns_of, demand, numbers
 from panes.state.entries import SlotMap
 
 Array = np.ndarray
@@ -104,6 +104,11 @@ class KeyDirectory:
         if len(self) - known < len(here) and len(np.unique(here)) < len(here):
             raise SnapshotDamaged("the snapshot has one key twice")
         return SlotMap(numbers(table, "slot", low=0), here)
+
+    def load_all(self, table: pa.Table) -> None:
+        """Take in a dump of all keys, which are known by the same slots here: none is known yet."""
+        self.load(table)
+        demand((numbers(table, "slot") == np.arange(len(self))).all(), "keys are out of order")
 
     def compact(self, keep: Array) -> Array:
         """Forget all keys but those of slots `keep`, which stay in their order.

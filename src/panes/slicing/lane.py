@@ -18,8 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from panes.aggregates.base import Aggregate, BoundAggregate, Column, Inputs, picked
-from panes.state.checked import read_table
-from panes.state.entries import Held
+from panes.state.entries import Banks, dump_banks, load_banks, renumber_banks, slots_of_banks
 from panes.state.journal import Watched
 from panes.windows.base import ALWAYS, NEVER, Bound
 
@@ -364,24 +363,17 @@ class Lane(ABC):
         """Stop giving this window, and keep no aggregate that only it gave."""
 
     @abstractmethod
-    def banks(self) -> Mapping[str, Held]:
+    def banks(self) -> Banks:
         """All that it holds of keys, by the names of tables in snapshots."""
 
     def used_slots(self) -> Array | None:
         """Slots of keys that something is held of; None: keys are never forgotten."""
         self.tidy()
-        found = [np.empty(0, np.int64)]
-        for bank in self.banks().values():
-            slots = bank.used_slots()
-            if slots is None:
-                return None
-            found.append(slots)
-        return np.unique(np.concatenate(found))
+        return slots_of_banks(self.banks())
 
     def renumber(self, moved: Array) -> None:
         """`moved[slot]` is the new slot of a key, -1 if nothing is held of it; the order of keys stays."""
-        for bank in self.banks().values():
-            bank.renumber(moved)
+        renumber_banks(self.banks(), moved)
 
     @abstractmethod
     def tidy(self) -> None:
@@ -398,12 +390,7 @@ class Lane(ABC):
     def dump(self, slots: Array) -> dict[str, pa.Table]:
         """The state of these keys (sorted), and of the stream, as Arrow tables."""
         self.tidy()
-        tables = self.of_stream(slots)
-        for name, bank in self.banks().items():
-            table = bank.dump(slots)
-            if table.num_rows or not bank.optional:
-                tables[name] = table
-        return tables
+        return {**self.of_stream(slots), **dump_banks(self.banks(), slots)}
 
     def load(
         self, tables: Mapping[str, pa.Table], slot_map: Any, columns: Mapping[str, pa.DataType] | None = None
@@ -413,9 +400,7 @@ class Lane(ABC):
         `columns`: the evaluated expressions that rows have, with their types.
         """
         self.go_on_from(tables, slot_map)
-        for name, bank in self.banks().items():
-            if name in tables or not bank.optional:
-                bank.load(read_table(tables, name), slot_map, name)
+        load_banks(self.banks(), tables, slot_map)
 
     def plans(self) -> dict[str, str]:
         """How windows are assembled that have a way of their own, by label."""

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from panes.state import pickles
 from panes.state.checked import columns_of, demand, numbers
+from panes.state.entries import Held, SlotMap
 from panes.state.journal import Journal, Replaced
 from panes.state.pickles import PICKLED
 
@@ -51,7 +52,7 @@ class BankColumn:
         return found
 
 
-class Bank:
+class Bank(Held):
     """Columns by name, each with one value per slot."""
 
     replaced = Replaced("declared", "columns", "_size")
@@ -106,16 +107,15 @@ class Bank:
             self._journal.keep(column, slots)
             column[slots] = part.columns[name]
 
-    def keep(self, slots: Array) -> None:
-        """Forget all slots but these, which are numbered 0, 1, ... from now on."""
-        self.columns, self._size = {name: column[slots] for name, column in self.columns.items()}, len(slots)
+    def renumber(self, moved: Array) -> None:
+        kept = np.flatnonzero(moved >= 0)
+        self.columns, self._size = {name: column[kept] for name, column in self.columns.items()}, len(kept)
 
     def written_as(self, name: str) -> str:
         """What a column is called where it is written: a reader sees that there is code in it."""
         return name + PICKLED if self.declared[name].pickled else name
 
     def dump(self, slots: Array) -> pa.Table:
-        """What is held of these slots, with a column `slot`."""
         found = {"slot": pa.array(slots)}
         for name, column in self.columns.items():
             values, declared = column[slots], self.declared[name]
@@ -126,21 +126,21 @@ class Bank:
             )
         return pa.table(found)
 
-    def load(self, table: pa.Table, slots: Array, what: str) -> None:
-        """Take in a dump as the state of these slots; `what` says in messages what it is."""
-        columns_of(table, what, {"slot": pa.int64(), **{self.written_as(n): d.arrow for n, d in self.declared.items()}})
-        demand(len(np.unique(slots)) == len(slots), f"{what} of one key is there twice")
+    def load(self, table: pa.Table, slot_map: SlotMap, name: str) -> None:
+        columns_of(table, name, {"slot": pa.int64(), **{self.written_as(n): d.arrow for n, d in self.declared.items()}})
+        slots = slot_map[numbers(table, "slot")]
+        demand(len(np.unique(slots)) == len(slots), f"{name} of one key is there twice")
         if not len(slots):
             return
         self.grow(int(slots.max()) + 1)
-        for name, declared in self.declared.items():
-            column = self.columns[name]
+        for each, declared in self.declared.items():
+            column = self.columns[each]
             if declared.dtype != object:
-                column[slots] = numbers(table, name, declared.arrow)
+                column[slots] = numbers(table, each, declared.arrow)
                 continue
-            values = table[self.written_as(name)].to_pylist()
+            values = table[self.written_as(each)].to_pylist()
             if declared.pickled:
-                values = [pickles.loads(value, what) for value in values]
+                values = [pickles.loads(value, name) for value in values]
             for slot, value in zip(slots.tolist(), values, strict=True):
                 column[slot] = value
 

@@ -135,6 +135,11 @@ def numbers(
     return out
 
 
+def number_type(found: pa.Table, name: str) -> pa.DataType:
+    """Of which of both kinds of numbers a column is."""
+    return pa.float64() if name in found.column_names and found.schema.field(name).type == pa.float64() else INT64
+
+
 def within(values: Array, what: str, *, low: Array | int | None = None, high: Array | int | None = None) -> None:
     """Refuse values out of these bounds, which may be arrays."""
     if low is not None and (values < low).any():

@@ -1,8 +1,9 @@
-"""The contract of all that is remembered of keys, and banks of entries: any number of them of each key.
+"""The contract of all that is remembered of keys, what is done with all of it, and banks of entries.
 
-`Held` is what lanes see of whatever remembers something: how it is written, read, forgotten and counted. A bank with
-one value per slot is in bank.py. Here is the other shape: whoever holds entries says which columns they have, hands
-them out and takes them in; writing them for some keys, reading them and refusing what can't be is done once.
+`Held` is what is seen of whatever remembers something: how it is written, read, forgotten and counted. Whoever holds
+several has them by the names of tables in snapshots, and does all of that with all of them here. A bank with one value
+per slot is in bank.py. Here is the other shape, any number of entries of each key: whoever holds them says which
+columns they have, hands them out and takes them in; writing and reading them and refusing what can't be is done once.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from panes.errors import SnapshotDamaged
-from panes.state.checked import INT64, columns_of, demand, numbers
+from panes.state.checked import INT64, columns_of, demand, number_type, numbers, read_table
 
 if TYPE_CHECKING:
     from panes.aggregates.base import Cells
@@ -66,24 +67,65 @@ class Held(ABC):
     def load(self, table: pa.Table, slot_map: SlotMap, name: str) -> None:
         """Take in a dump, beside what is there; `name` says in messages what it is."""
 
-    @abstractmethod
     def used_slots(self) -> Array | None:
         """Slots that something is held of; None: what is known of a key is never forgotten."""
+        return None
 
-    @abstractmethod
     def renumber(self, moved: Array) -> None:
         """`moved[slot]` is the new slot of a key, -1 if nothing is held of it; the order of keys stays."""
+        raise TypeError(f"{type(self).__name__} never forgets a key")
 
     @property
     @abstractmethod
     def nbytes(self) -> int: ...
 
 
+Banks = Mapping[str, Held]
+
+
+def dump_banks(banks: Banks, slots: Array) -> dict[str, pa.Table]:
+    """What is held of these slots."""
+    tables = {name: bank.dump(slots) for name, bank in banks.items()}
+    return {name: table for name, table in tables.items() if table.num_rows or not banks[name].optional}
+
+
+def load_banks(banks: Banks, tables: Mapping[str, pa.Table], slot_map: SlotMap) -> None:
+    """Take in a dump, one bank after the other."""
+    for name, bank in banks.items():
+        if name in tables or not bank.optional:
+            bank.load(read_table(tables, name), slot_map, name)
+
+
+def slots_of_banks(banks: Banks) -> Array | None:
+    """Slots that something is held of; None: keys are never forgotten."""
+    found = [np.empty(0, np.int64)]
+    for bank in banks.values():
+        slots = bank.used_slots()
+        if slots is None:
+            return None
+        found.append(slots)
+    return np.unique(np.concatenate(found))
+
+
+def renumber_banks(banks: Banks, moved: Array) -> None:
+    for bank in banks.values():
+        bank.renumber(moved)
+
+
+def nbytes_of(banks: Banks) -> int:
+    return sum(bank.nbytes for bank in banks.values())
+
+
+def named(prefix: str, banks: Banks) -> dict[str, Held]:
+    """Banks among others, with names that begin with this."""
+    return {prefix + name: bank for name, bank in banks.items()}
+
+
 @dataclass(frozen=True)
 class EntryColumn:
-    """What a column of entries holds, and the bounds of what is believed."""
+    """What a column of entries holds (None: numbers, whole or not), and the bounds of what is believed."""
 
-    type: pa.DataType = field(default_factory=lambda: INT64)
+    type: pa.DataType | None = field(default_factory=lambda: INT64)
     low: int | None = None
     high: int | None = None
 
@@ -144,10 +186,11 @@ class EntryBank(Held):
         partials = self.codec.names if self.codec is not None else ()
         odd = sorted(set(table.column_names) - {"slot", *self.declared, *partials})
         demand(not odd, f"the table {name!r} has a column {odd[:1]} that belongs to nothing")
-        known = {"slot": INT64, **{each: column.type for each, column in self.declared.items()}}
+        kinds = {each: column.type or number_type(table, each) for each, column in self.declared.items()}
+        known = {"slot": INT64, **kinds}
         columns_of(table.select([each for each in table.column_names if each in known]), name, known)
         columns = {
-            each: numbers(table, each, column.type, low=column.low, high=column.high)
+            each: numbers(table, each, kinds[each], low=column.low, high=column.high)
             for each, column in self.declared.items()
         }
         cells = self.codec.read(table) if self.codec is not None else ()

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from panes.errors import SnapshotDamaged, SnapshotForeign
-from panes.state.checked import fact, reading, value
+from panes.state.checked import columns_of, fact, one_row, read_table, reading, value
 
 MAGIC = b"PANES\x00\x1asnap"
 FORMAT = 6
@@ -49,6 +49,19 @@ def pack(facts: Mapping[str, object], tables: Mapping[str, pa.Table], *, deflate
     if deflate and len(body) <= _SMALL:
         body = _DEFLATED + zlib.compress(body)
     return _HEAD.pack(MAGIC, FORMAT, len(body), _checksum(FORMAT, body)) + body
+
+
+def in_cell(name: str, data: bytes) -> pa.Table:
+    """Bytes that are the state of something else, as a table of one cell, for `of_cell`."""
+    return pa.table({name: pa.array([data], pa.large_binary())})
+
+
+def of_cell(tables: Mapping[str, pa.Table], table: str, name: str) -> bytes:
+    """The bytes in the table of that name, which has this column and nothing else."""
+    found = read_table(tables, table)
+    kind = pa.binary() if pa.binary() in found.schema.types else pa.large_binary()  # formats up to 6 wrote both
+    columns_of(found, table, {name: kind})
+    return value(one_row(found, table)[name], name, bytes)
 
 
 def unpack(blob: bytes) -> tuple[dict[str, Any], dict[str, pa.Table]]:

@@ -30,9 +30,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 import numpy as np
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from panes.errors import DataError
+    from panes.state.entries import Banks
     from panes.units import TimeDomain
 
 Array = np.ndarray
@@ -498,17 +497,12 @@ class Running(ABC):
         """Put the state of `select`, possibly moved on, in the place of these keys' state."""
 
     @abstractmethod
-    def dump(self, slots: Array) -> dict[str, pa.Table]:
-        """The state of these keys as tables; a column "slot" has the slots of here."""
+    def banks(self) -> Banks:
+        """All state, for one dump or load: they may share what they find out for it."""
 
     @abstractmethod
-    def load(self, tables: Mapping[str, pa.Table], slot_map: Array) -> None:
-        """Add a dump; `slot_map[slot in the dump]` is the slot here."""
-
-    @property
-    @abstractmethod
-    def nbytes(self) -> int:
-        """Bytes of state."""
+    def check(self, slots: Array) -> None:
+        """State of these keys was loaded: refuse what can't be."""
 
     @property
     def plan(self) -> str:

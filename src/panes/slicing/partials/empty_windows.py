@@ -28,7 +28,7 @@ _NONE = np.empty(0, np.int64)
 
 
 class EmptyWindows(EntryBank):
-    """Knows per query and key which window was given first."""
+    """Knows per query and key which window was given first: its windows are given to a key for ever after."""
 
     declared = entry_columns("query", "end")
 
@@ -56,12 +56,6 @@ class EmptyWindows(EntryBank):
             mine = found.columns["query"] == number
             slots = found.slots[mine]
             self._firsts(number, int(slots.max()) + 1)[slots] = found.columns["end"][mine]
-
-    def used_slots(self) -> None:
-        """Its windows are given to a key for ever after."""
-
-    def renumber(self, moved: Array) -> None:
-        raise TypeError("windows without rows are given to a key for ever after: none is forgotten")
 
     @property
     def nbytes(self) -> int:

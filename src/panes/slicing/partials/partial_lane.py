@@ -26,7 +26,7 @@ from panes.slicing.partials.slice_partials import SlicePartials
 from panes.slicing.partials.slices_behind import SlicesBehind
 from panes.slicing.partials.store import CellList, fold_equal
 from panes.slicing.shares import Shares
-from panes.state.entries import Held
+from panes.state.entries import Banks, Held, nbytes_of
 from panes.state.journal import Journal, Replaced, Watched
 from panes.windows.base import ALWAYS, ContextFree
 
@@ -230,7 +230,7 @@ class PartialLane(Lane):
         self.sessions.share(shares)
         self.aggs = shares.aggs
 
-    def banks(self) -> Mapping[str, Held]:
+    def banks(self) -> Banks:
         found: dict[str, Held] = {"cells": self.slices, "sessions": self.sessions, "revisions": self.revisions}
         if self.slices.empty is not None:
             found["empty"] = self.slices.empty
@@ -264,7 +264,7 @@ class PartialLane(Lane):
     def metrics(self) -> dict[str, Any]:
         self.tidy()
         stores = [s.store for s in self.sessions.running]
-        size = sum(bank.nbytes for bank in self.banks().values())
+        size = nbytes_of(self.banks())
         return {
             "slices": len(self.slices.slices),
             "cells": self.slices.store.occupied if self.slices else 0,

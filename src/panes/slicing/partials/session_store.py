@@ -388,7 +388,7 @@ class SessionStore:
         """`moved[slot]` is the new slot of a key, -1 if it has no session; the order of keys stays."""
         self._order = None
         self.slot[:] = np.where(self.state != FREE, moved[self.slot], 0)
-        self._keys.keep(np.flatnonzero(moved[: len(self._head)] >= 0))
+        self._keys.renumber(moved[: len(self._head)])
         self._at_hand()
 
     def load(self, pieces: Pieces, given: Array) -> None:

@@ -9,7 +9,7 @@ again but those that move, if all aggregates can take a row out; if not, those o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from panes.slicing.rows.due import Due, FoundWindows
 from panes.slicing.rows.kept_rows import KeyRows
 from panes.slicing.rows.slice_table import SliceTable
 from panes.slicing.window_set import WindowSet
+from panes.state.entries import Entries, EntryBank, EntryColumn, entry_columns
 from panes.state.journal import Journal
 
 Array = np.ndarray
@@ -37,8 +38,16 @@ class Record:
     void: bool = False
 
 
-class EmittedWindows:
+class EmittedWindows(EntryBank):
     """Per key, the windows given that a late row may still change."""
+
+    # bounds on a column may be fractions, and those of windows on time are whole: NumPy makes one kind of both
+    declared = entry_columns(
+        "number", "start", "end", lo=EntryColumn(None), hi=EntryColumn(None),
+        revision=EntryColumn(low=0, high=2**31 - 2), start_pos=EntryColumn(), stop_pos=EntryColumn(),
+        void=EntryColumn(pa.bool_()),
+    )  # fmt: skip
+    optional = True
 
     def __init__(self, journal: Journal | None = None) -> None:
         self._journal = journal or Journal()
@@ -97,6 +106,26 @@ class EmittedWindows:
                     undo.append((slot, identity, known))
                 if not records:
                     del self.by_slot[slot]
+
+    def entries(self, slots: Array) -> Entries:
+        wanted = set(slots.tolist())
+        flat = [
+            (slot, *identity, *astuple(record))
+            for slot, records in self.by_slot.items()
+            if slot in wanted
+            for identity, record in records.items()
+        ]
+        slot, *columns = map(np.array, zip(*flat)) if flat else [np.empty(0, np.int64)] * (1 + len(self.declared))
+        return Entries(slot, dict(zip(self.declared, columns, strict=True)))
+
+    def take_in(self, found: Entries) -> None:
+        rows = zip(found.slots.tolist(), *(found.columns[name].tolist() for name in self.declared))
+        for slot, number, start, end, lo, hi, *record in rows:
+            self.by_slot.setdefault(slot, {})[number, start, end, lo, hi] = Record(*record)
+
+    @property
+    def nbytes(self) -> int:
+        return 200 * len(self)
 
     def forget(self, number: int) -> None:
         for records in self.by_slot.values():

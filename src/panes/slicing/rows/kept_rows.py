@@ -8,14 +8,20 @@ the rows that have come since somebody asked last.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from panes.aggregates.base import Column
+from panes.aggregates.columns import arrow_from_values, column_from_arrow
+from panes.aggregates.types import plain
 from panes.slicing.lane import RowBatch
-from panes.slicing.rows.reorder import concat_rows, stable_order
+from panes.slicing.rows.key_state import KeyState
+from panes.slicing.rows.reorder import ReorderBuffer, concat_rows, stable_order, with_columns
+from panes.state.checked import demand, numbers
+from panes.state.entries import Held, SlotMap
 from panes.state.journal import Journal, Replaced, Watched
 
 Array = np.ndarray
@@ -184,6 +190,58 @@ class KeptRows:
             at = group.at[low:high]
             found.append(at if group.begin >= begin else at[at.searchsorted(begin) :])
         return np.concatenate(found[::-1])
+
+
+class RowBank(Held):
+    """Rows that wait or are kept, as what is held of their keys."""
+
+    optional = True
+
+    def __init__(
+        self,
+        rows: ReorderBuffer | KeptRows,
+        taken: KeyState,
+        types: Mapping[str, pa.DataType],
+        lack: Callable[[str], None],
+        *,
+        keyed: bool,
+        seq: bool,
+    ) -> None:
+        """`taken`: what is known of rows before these; `types`: of the columns that rows have, of which they may `lack`
+        some; `seq`: whether they must have their arrival numbers."""
+        self._rows, self._taken, self._types, self._keyed, self._seq = rows, taken, types, keyed, seq
+        self._lack = lack
+
+    def dump(self, slots: Array) -> pa.Table:
+        rows = self._rows.all()
+        if rows is None:
+            return pa.table({"slot": pa.array([], pa.int64())})
+        of = np.zeros(len(rows), np.int64) if rows.slots is None else rows.slots
+        mine = np.flatnonzero(np.isin(of, slots))
+        rows = rows.take(mine)
+        seq = {"seq": rows.seq} if len(rows.seq) else {}
+        columns = {f"column.{n}": arrow_from_values(c.values, c.valid, c.type) for n, c in rows.columns.items()}
+        return pa.table({"slot": of[mine], "time": rows.times, **seq, **columns})
+
+    def load(self, table: pa.Table, slot_map: SlotMap, name: str) -> None:
+        times, slots = numbers(table, "time"), slot_map[numbers(table, "slot")]
+        columns = {}
+        for each, kind in self._types.items():
+            if f"column.{each}" not in table.column_names:
+                self._lack(each)
+                continue
+            columns[each] = column_from_arrow(table[f"column.{each}"])
+            demand(plain(columns[each].type) == plain(kind), f"rows that wait have a column {each!r} of another type")
+        seq = numbers(table, "seq", low=0) if self._seq and len(times) else np.empty(0, np.int64)
+        last, known = self._taken.last[0], slots < len(self._taken)
+        demand((times[known] >= last[slots[known]]).all(), "rows that wait come before those that were taken")
+        in_order = bool(np.all(times[1:] >= times[:-1]))
+        rows = RowBatch(slots if self._keyed else None, times, seq, columns, in_order)
+        self._rows.add(with_columns(rows, self._types))
+
+    @property
+    def nbytes(self) -> int:
+        return self._rows.nbytes
 
 
 def _fit(room: RowBatch, more: RowBatch) -> bool:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from panes.slicing.window_set import WindowSet
 from panes.state.bank import Bank, BankColumn
-from panes.state.checked import demand, numbers
+from panes.state.checked import number_type, numbers
 from panes.state.entries import Held, SlotMap
 from panes.state.journal import Journal, Replaced, Watched
 from panes.windows.base import ALWAYS, NEVER, Discretizer, FreeForm, KeyRuns, Running
@@ -30,7 +30,10 @@ _PLAIN = {
 
 
 class KeyState(Held):
-    """A bank by key slot, its columns at hand by what they are; and machines, which have state of their own."""
+    """A bank by key slot, its columns at hand by what they are; and machines, which have state of their own.
+
+    How many rows a key has had is part of what its windows mean: none is forgotten.
+    """
 
     replaced = Replaced(
         "rows_seen",
@@ -105,26 +108,17 @@ class KeyState(Held):
         names = {f"{kind}.{n}": (known, n) for kind, known in self._starts.items() for n in self._numbers}
         added = {name: names[name] for name in table.column_names if name in names}
         self.grow(int(slots.max(initial=-1)) + 1)
-        self.bank.load(table.drop_columns(list(added)), slots, "the state of a window of your own")
+        self.bank.load(table.drop_columns(list(added)), slot_map, "the state of a window of your own")
         for column, (starts, number) in added.items() if len(slots) else ():
-            values = numbers(table, column, table.schema.field(column).type)
-            demand(
-                values.dtype in (np.dtype(np.int64), np.dtype(np.float64)), "a window begins at what is not a number"
-            )
+            values = numbers(table, column, number_type(table, column))
             known = starts.get(number)
             if not isinstance(known, np.ndarray):
                 known = starts[number] = np.zeros(len(self), values.dtype)
             known[slots] = values
 
-    def used_slots(self) -> None:
-        """How many rows a key has had is part of what its windows mean: none is forgotten."""
-
-    def renumber(self, moved: Array) -> None:
-        raise TypeError("row lanes never forget keys")
-
     @property
     def nbytes(self) -> int:
-        return self.bank.nbytes + sum(m.nbytes for m in self.machines.values())
+        return self.bank.nbytes
 
     def grow(self, n: int) -> None:
         """Room for slots 0..n-1."""

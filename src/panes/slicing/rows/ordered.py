@@ -33,7 +33,7 @@ from panes.slicing.rows.slice_table import SliceIndex, SliceTable, go_on, sliced
 from panes.slicing.shares import Shares, places
 from panes.slicing.window_set import WindowSet
 from panes.state.bank import BankColumn
-from panes.state.entries import Entries, EntryBank, EntryColumn, Held, entry_columns
+from panes.state.entries import Entries, EntryBank, EntryColumn, Held, entry_columns, named, nbytes_of
 from panes.state.journal import Journal, Replaced, Watched
 from panes.windows.base import (
     ALWAYS,
@@ -651,11 +651,14 @@ class OrderedSlicer:
     @property
     def nbytes(self) -> int:
         """Bytes of slices and of what is known of keys."""
-        return sum(bank.nbytes for bank in self.banks().values())
+        return nbytes_of(self.banks())
 
     def banks(self) -> dict[str, Held]:
-        """What is held of keys, but for machines."""
-        return {"keys": self.keys, "slices": SliceBank(self), "rest": RestBank(self)}
+        """What is held of keys."""
+        found: dict[str, Held] = {"keys": self.keys, "slices": SliceBank(self), "rest": RestBank(self)}
+        for number, machine in self.keys.machines.items():
+            found |= named(f"machine.{number}.", machine.banks())
+        return found
 
     def select(self, slots: Array, journal: Journal | None = None) -> OrderedSlicer:
         """A copy of the state of these keys, renumbered 0, 1, ... (slots not seen yet are empty there).
@@ -707,12 +710,6 @@ class RestBank(EntryBank):
         more = SliceTable(found.slots, columns["pos"], columns["rows"], first, last, found.cells)
         both = SliceTable.concat([self._table, more])
         setattr(self._slicer, self.which, both.take(np.lexsort((both.pos, both.slot))))
-
-    def used_slots(self) -> Array:
-        return self._table.slots()
-
-    def renumber(self, moved: Array) -> None:
-        setattr(self._slicer, self.which, self._table.with_slots(moved[self._table.slot]))
 
     @property
     def nbytes(self) -> int:

@@ -62,8 +62,12 @@ class ReorderBuffer:
         """The smallest arrival number that waits."""
         return min((int(rows.seq.min()) for rows in self.runs), default=default)
 
-    def held(self) -> RowBatch | None:
-        """All rows that wait, run by run."""
+    @property
+    def nbytes(self) -> int:
+        return sum(rows.nbytes for rows in self.runs)
+
+    def all(self) -> RowBatch | None:
+        """All rows that wait, run by run; None if there are none."""
         return concat_rows(self.runs) if self.runs else None
 
     def release(self, watermark: int) -> RowBatch | None:

@@ -20,12 +20,13 @@ from panes.slicing.lane import Agg, Arriving, Corrected, Lane, Results, RowBatch
 from panes.slicing.rows import row_lane_state
 from panes.slicing.rows.corrections import EmittedWindows, Shift, again, diff, edge_changes, recounted
 from panes.slicing.rows.due import Due, FoundWindows
-from panes.slicing.rows.kept_rows import KeptRows, KeyRows
+from panes.slicing.rows.kept_rows import KeptRows, KeyRows, RowBank
 from panes.slicing.rows.measures import BACK, NULL, OUT_OF_RANGE, REASONS, broken
 from panes.slicing.rows.ordered import OrderedSlicer
 from panes.slicing.rows.reorder import ReorderBuffer, in_time_order, with_columns
 from panes.slicing.shares import Shares
-from panes.state.entries import Held
+from panes.state.checked import demand
+from panes.state.entries import Banks, Held, named, nbytes_of
 from panes.state.journal import Journal, Replaced, Watched
 from panes.windows.base import ALWAYS, NEVER, MachineWindow, Sessions
 
@@ -66,6 +67,7 @@ class RowLane(Lane):
             self.live.settled = self.base.keys
         self.log = KeptRows(self._journal)
         self.given = EmittedWindows(self._journal)
+        self._columns: Mapping[str, pa.DataType] = {}  # that rows of a snapshot must have
         self._news = 0  # rows and results since the base moved
         #: what late rows did to slices: how many were cut in two, became part of another, or took or gave a row
         self.splits = self.merges = self.moves = 0
@@ -371,12 +373,22 @@ class RowLane(Lane):
         self.given.forget(number)
         self._aggregates_changed()
 
-    def banks(self) -> Mapping[str, Held]:
-        both = zip(("live", "base"), self.slicers())
-        return {f"{name}.{each}": bank for name, slicer in both for each, bank in slicer.banks().items()}
+    def banks(self) -> Banks:
+        found: dict[str, Held] = {}
+        for name, slicer in zip(("live", "base"), self.slicers()):
+            found |= named(f"{name}.", slicer.banks())
+        # rows come after those that slicers have taken, and are checked against them
+        for name, rows, taken in (("waiting", self.buffer, self.live.keys), ("log", self.log, self.base.keys)):
+            found[name] = RowBank(rows, taken, self._columns, self._lacks, keyed=self.keyed, seq=self.needs_arrival)
+        return {**found, "given": self.given}
+
+    def _lacks(self, column: str) -> None:
+        """Rows of a snapshot have no such column: nobody may look at it in them."""
+        demand(column not in self.live.read_columns, f"rows that wait lack the column {column!r}")
+        self.lacking[column] = self.last_time
 
     def of_stream(self, slots: Array) -> dict[str, pa.Table]:
-        return row_lane_state.dump(self, slots)
+        return row_lane_state.dump(self)
 
     def go_on_from(self, tables: Mapping[str, pa.Table], slot_map: Any) -> None:
         row_lane_state.load_facts(self, tables)
@@ -384,8 +396,9 @@ class RowLane(Lane):
     def load(
         self, tables: Mapping[str, pa.Table], slot_map: Any, columns: Mapping[str, pa.DataType] | None = None
     ) -> None:
+        self._columns = columns or {}
         super().load(tables, slot_map)
-        row_lane_state.load_rest(self, tables, slot_map, columns=columns or {})
+        row_lane_state.check(self, tables, slot_map)
 
     def slicers(self) -> tuple[OrderedSlicer, ...]:
         """The live slicer, and the base behind it if there is allowed lateness."""
@@ -399,7 +412,7 @@ class RowLane(Lane):
 
     def metrics(self) -> dict[str, Any]:
         self.live.tidy()
-        size = self.log.nbytes + sum(s.nbytes for s in self.slicers()) + sum(r.nbytes for r in self.buffer.runs)
+        size = nbytes_of(self.banks())
         return {
             "slices": len(self.live.slices) + len(self.live.past),
             "rows_waiting": len(self.buffer),

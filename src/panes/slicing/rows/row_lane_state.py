@@ -1,7 +1,7 @@
-"""The state of the row lane as Arrow tables, whole or for some keys, and back.
+"""The state of the row lane that is not held of keys, as Arrow tables and back.
 
-What is known of keys and slices is in banks, and so is how it is written; rows that wait and windows that were given
-are written here, and what readers ask of all of it.
+What is held of keys is in banks, and so is how it is written; here is what belongs to the stream, and what readers ask
+of all of it.
 """
 
 from __future__ import annotations
@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from panes.aggregates.columns import arrow_from_values, column_from_arrow
-from panes.aggregates.types import plain
-from panes.slicing.lane import RowBatch
-from panes.slicing.rows.corrections import Record
-from panes.slicing.rows.key_state import KeyState
 from panes.slicing.rows.ordered import OrderedSlicer
-from panes.slicing.rows.reorder import with_columns
 from panes.slicing.rows.slice_table import SliceTable
 from panes.state.checked import INT64, demand, numbers, one_row, read_table, within
 from panes.windows.base import NEVER, Discretizer
@@ -27,11 +21,10 @@ if TYPE_CHECKING:
     from panes.slicing.rows.row_lane import RowLane
 
 Array = np.ndarray
-_GIVEN = ("slot", "number", "start", "end", "lo", "hi", "revision", "start_pos", "stop_pos", "void")
 
 
-def dump(lane: RowLane, slots: Array) -> dict[str, pa.Table]:
-    """The state of these keys (sorted slots)."""
+def dump(lane: RowLane) -> dict[str, pa.Table]:
+    """What belongs to the stream."""
     tables = {
         "facts": pa.table(
             {
@@ -48,16 +41,6 @@ def dump(lane: RowLane, slots: Array) -> dict[str, pa.Table]:
         tables["complete"] = pa.Table.from_pylist(complete)
     if lane.lacking:
         tables["lacking"] = pa.table({"column": list(lane.lacking), "until": list(lane.lacking.values())})
-    for name, slicer in zip(("live", "base"), lane.slicers()):
-        for number, machine in slicer.keys.machines.items():
-            dumped = machine.dump(slots)
-            tables.update({f"{name}.machine.{number}.{what}": table for what, table in dumped.items()})
-    waiting = lane.buffer.held()
-    for name, rows in (("waiting", waiting), ("log", lane.log.all())):
-        if rows is not None:
-            tables[name] = _rows_table(rows, slots)
-    if len(lane.given):
-        tables["given"] = _given_table(lane, set(slots.tolist()))
     return tables
 
 
@@ -80,54 +63,19 @@ def load_facts(lane: RowLane, tables: Mapping[str, pa.Table]) -> None:
     lane.last_time = max(lane.last_time, int(facts["last_time"]))
 
 
-def load_rest(
-    lane: RowLane, tables: Mapping[str, pa.Table], slot_map: Any, *, columns: Mapping[str, pa.DataType]
-) -> None:
-    """Add what is in no bank, and see that all of it agrees. `columns`: of rows, and their types."""
+def check(lane: RowLane, tables: Mapping[str, pa.Table], slot_map: Any) -> None:
+    """Add what is in no bank, and see that all of it agrees."""
+    demand(lane.lateness is not None or "log" not in tables, "rows are kept for corrections that can't come")
     for name, slicer in zip(("live", "base"), lane.slicers()):
         slots = slot_map[numbers(tables[f"{name}.keys"], "slot")]
         for each in (f"{name}.slices", f"{name}.rest"):
             of = slot_map[numbers(tables[each], "slot")] if each in tables else slots
             demand(np.isin(of, slots).all(), "there are slices of a key of which nothing else is known")
         _load_policies_of_before(slicer, tables, f"{name}.machine.", slot_map)
-        for number, machine in slicer.keys.machines.items():
-            prefix = f"{name}.machine.{number}."
-            machine.load({n[len(prefix) :]: t for n, t in tables.items() if n.startswith(prefix)}, slot_map)
+        for machine in slicer.keys.machines.values():
+            machine.check(slots)
         _check_positions(slicer, slots)
         _check_rest(slicer, slots)
-    if "waiting" in tables:
-        waiting = _rows_from(lane, tables["waiting"], slot_map, columns)
-        _check_after(waiting, lane.live.keys)
-        lane.buffer.add(waiting)
-    if "log" in tables:
-        demand(lane.lateness is not None, "rows are kept for corrections that can't come")
-        log = _rows_from(lane, tables["log"], slot_map, columns)
-        _check_after(log, lane.base.keys)
-        lane.log.add(log)
-    if "given" in tables:
-        _load_given(lane, tables["given"], slot_map)
-
-
-def _check_after(rows: RowBatch, keys: KeyState) -> None:
-    """Rows that are still to be taken come after those that were."""
-    slots = np.zeros(len(rows), np.int64) if rows.slots is None else rows.slots
-    known = slots < len(keys)
-    demand((rows.times[known] >= keys.last[0][slots[known]]).all(), "rows that wait come before those that were taken")
-
-
-def _load_given(lane: RowLane, given: pa.Table, slot_map: Any) -> None:
-    demand(set(given.column_names) == set(_GIVEN), "what was given has other columns")
-    for name in ("slot", "number", "start", "end", "revision", "start_pos", "stop_pos"):
-        if given.num_rows:
-            numbers(given, name)
-    if given.num_rows:
-        numbers(given, "revision", low=0, high=2**31 - 2)
-    for row in given.to_pylist():
-        identity = (row["number"], row["start"], row["end"], row["lo"], row["hi"])
-        demand(type(row["void"]) is bool, "a window is neither void nor not")
-        demand(all(isinstance(bound, int | float) for bound in identity), "a window that was given has no bounds")
-        record = Record(row["revision"], row["start_pos"], row["stop_pos"], row["void"])
-        lane.given.by_slot.setdefault(int(slot_map[row["slot"]]), {})[identity] = record
 
 
 def _scalar_starts(starts: Mapping[int, Array | int]) -> list[dict[str, int]]:
@@ -227,48 +175,3 @@ def _check_open(begins: Array, held: Array, seen: Array) -> None:
     """Windows that are open begin among the rows that are held, or with the next one."""
     some = begins != NEVER
     within(begins[some], "an open window", low=held[some], high=seen[some])
-
-
-def _rows_table(rows: RowBatch, slots: Array) -> pa.Table:
-    if rows.slots is not None:
-        rows = rows.take(np.flatnonzero(np.isin(rows.slots, slots)))
-    elif not len(slots):
-        # without keys all rows are those of slot 0, which is in another part
-        rows = rows.take(np.arange(0))
-    columns: dict[str, Any] = {
-        "slot": np.zeros(len(rows), np.int64) if rows.slots is None else rows.slots,
-        "time": rows.times,
-    }
-    if len(rows.seq):
-        columns["seq"] = rows.seq
-    for name, column in rows.columns.items():
-        columns["column." + name] = arrow_from_values(column.values, column.valid, column.type)
-    return pa.table(columns)
-
-
-def _rows_from(lane: RowLane, rows: pa.Table, slot_map: Any, types: Mapping[str, pa.DataType]) -> RowBatch:
-    times = numbers(rows, "time")
-    slots = slot_map[numbers(rows, "slot")]
-    columns = {}
-    for name, kind in types.items():
-        if f"column.{name}" not in rows.column_names:
-            demand(name not in lane.live.read_columns, f"rows that wait lack the column {name!r}")
-            lane.lacking[name] = lane.last_time
-            continue
-        columns[name] = column_from_arrow(rows[f"column.{name}"])
-        demand(plain(columns[name].type) == plain(kind), f"rows that wait have a column {name!r} of another type")
-    seq = numbers(rows, "seq", low=0) if lane.needs_arrival and len(times) else np.empty(0, np.int64)
-    found = RowBatch(slots if lane.keyed else None, times, seq, columns, bool(np.all(times[1:] >= times[:-1])))
-    return with_columns(found, types)
-
-
-def _given_table(lane: RowLane, slots: set[int]) -> pa.Table:
-    flat = [
-        (slot, *identity, r.revision, r.start_pos, r.stop_pos, r.void)
-        for slot, records in lane.given.by_slot.items()
-        if slot in slots
-        for identity, r in records.items()
-    ]
-    # bounds on a column may be fractions, and those of windows on time are whole: NumPy makes one kind of both
-    columns = [pa.array(np.array(c)) for c in zip(*flat, strict=True)] if flat else [pa.nulls(0, pa.int64())] * 10
-    return pa.table(columns, names=list(_GIVEN))
