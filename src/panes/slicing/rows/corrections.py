@@ -9,7 +9,7 @@ again but those that move, if all aggregates can take a row out; if not, those o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -110,10 +110,10 @@ class EmittedWindows(EntryBank):
     def entries(self, slots: Array) -> Entries:
         wanted = set(slots.tolist())
         flat = [
-            (slot, *identity, *astuple(record))
+            (slot, *identity, r.revision, r.start_pos, r.stop_pos, r.void)
             for slot, records in self.by_slot.items()
             if slot in wanted
-            for identity, record in records.items()
+            for identity, r in records.items()
         ]
         slot, *columns = map(np.array, zip(*flat)) if flat else [np.empty(0, np.int64)] * (1 + len(self.declared))
         return Entries(slot, dict(zip(self.declared, columns, strict=True)))
