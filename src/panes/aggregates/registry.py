@@ -70,7 +70,7 @@ def entry_of(aggregate: Aggregate) -> BuiltIn | None:
 
 def form_of(aggregate: Aggregate) -> dict[str, object] | None:
     """An aggregate of this package as JSON values, for `from_form`; None: it is users' own code."""
-    if not isinstance(aggregate, Spec) or type(aggregate) not in _kinds().values():
+    if not isinstance(aggregate, Spec) or not _is_ours(type(aggregate)):
         return None
     given = {f.name: _value(getattr(aggregate, f.name)) for f in fields(aggregate)}
     return {"kind": type(aggregate).__name__, "fields": given}
@@ -86,10 +86,14 @@ def from_form(form: Mapping[str, object]) -> Aggregate:
 
 def _kinds(above: type[Spec] = Spec) -> dict[str, type[Spec]]:
     """The classes of this package, by name."""
-    found = {above.__name__: above} if above.__module__.startswith("panes.aggregates.") else {}
+    found = {above.__name__: above} if _is_ours(above) else {}
     for below in above.__subclasses__():
         found |= _kinds(below)
     return found
+
+
+def _is_ours(kind: type[Spec]) -> bool:
+    return kind.__module__.startswith("panes.aggregates.")
 
 
 def _value(value: object) -> object:
