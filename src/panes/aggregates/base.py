@@ -245,10 +245,8 @@ class BoundAggregate(ABC):
     def empty(self, n: int) -> Cells:
         """n identity cells: those of no rows. Where nothing else is said, zeros and lists without values."""
         offsets = np.zeros(n + 1, np.int64)
-        dtypes = (storage_of(f.type) for f in self.fields)
-        return Cells(
-            tuple(Ragged(offsets, blank(0, d)) if f.ragged else blank(n, d) for f, d in zip(self.fields, dtypes))
-        )
+        blanks = [blank(0 if f.ragged else n, storage_of(f.type)) for f in self.fields]
+        return Cells(tuple([Ragged(offsets, b) if f.ragged else b for f, b in zip(self.fields, blanks)]))
 
     @abstractmethod
     def lower(self, cells: Cells) -> pa.Array:

@@ -52,6 +52,11 @@ class JoinSide:
         """The column that a name means."""
         return find_name(name, self.schema.names)
 
+    @cached_property
+    def inside(self) -> pa.Schema:
+        """The same columns by their names inside a join."""
+        return pa.schema([pa.field(inside(self.alias, f.name), f.type) for f in self.schema])
+
     @classmethod
     def of(cls, stream: StreamPlan, alias: str | None) -> JoinSide:
         names = stream.scope.names
@@ -86,8 +91,9 @@ class Names:
     @cached_property
     def side_schemas(self) -> tuple[pa.Schema, ...]:
         """The columns of each side, by their names inside."""
-        sides = enumerate(self.sides)
-        return tuple(pa.schema([pa.field(self.inner(s, f.name), f.type) for f in side.schema]) for s, side in sides)
+        if len(self.sides) > 1:
+            return tuple([side.inside for side in self.sides])
+        return (pa.schema([pa.field(self.inner(0, f.name), f.type) for f in self.sides[0].schema]),)
 
     def _of_windows(self, name: str) -> str | None:
         """The column of windows that a bare name means: these come before columns of the rows."""

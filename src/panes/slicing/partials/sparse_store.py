@@ -40,8 +40,8 @@ class SparseStore(Store):
         self._clear()
 
     def _clear(self) -> None:
-        self._at = Buffer(np.dtype(np.int64), self._journal)
-        self._slots = Buffer(np.dtype(np.int64), self._journal)
+        self._at = Buffer(self._journal, np.dtype(np.int64))
+        self._slots = Buffer(self._journal, np.dtype(np.int64))
         self._cells = [CellTable(a.empty(0), self._journal) for a in self._aggs]
         self._runs: list[CellList] = []
         self._waiting = 0
