@@ -202,9 +202,23 @@ class SliceOperator:
             self._open("early")
             return self._all_or_nothing(self._give_early)
 
-    def end_of_batch(self) -> Result | None:
-        """A micro-batch has ended: what is given then, beside what is due."""
-        return self.early() if self.spec.early is not None and self.spec.early.by_batch else None
+    def micro_batch(self, before: int, rows: object | None, after: int) -> Result:
+        """A micro-batch in one call: event time reaches tick `before`, rows come, it reaches `after`, and what is given
+        at the end of every micro-batch is given, too. A tick that it has reached already is none."""
+        with self._calls.turn:
+            self._open("push")
+            return self._all_or_nothing(self._take_micro_batch, before, rows, after)
+
+    def _take_micro_batch(self, before: int, rows: object | None, after: int) -> list[Results]:
+        self._begin()
+        parts = self._advance_to(before) if before > self.watermark else []
+        if rows is not None:
+            parts += self._push(rows)
+        if after > self.watermark:
+            parts += self._advance_to(after)
+        if self.spec.early is not None and self.spec.early.by_batch:
+            parts += self._give_early()
+        return parts
 
     def _give_early(self) -> list[Results]:
         self._begin()
