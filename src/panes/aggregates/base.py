@@ -124,10 +124,6 @@ class Ragged:
     def nbytes(self) -> int:
         return int(self.offsets.nbytes + self.values.nbytes)
 
-    def take(self, index: Array) -> Ragged:
-        offsets, places = lists_at(self.offsets, index)
-        return Ragged(offsets, self.values[places])
-
     @classmethod
     def concat(cls, parts: Sequence[Ragged]) -> Ragged:
         lengths = np.concatenate([np.diff(p.offsets) for p in parts])

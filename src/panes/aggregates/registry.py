@@ -16,6 +16,7 @@ from panes.errors import ExpressionError
 
 #: listagg(x, ',') WITHIN GROUP (ORDER BY y), which no name stands for.
 SORTED_TEXT = "listagg within group"
+_HERE = "panes.aggregates."
 
 Constructor = Callable[..., Aggregate]
 _Made = TypeVar("_Made", bound=Constructor)
@@ -70,7 +71,7 @@ def entry_of(aggregate: Aggregate) -> BuiltIn | None:
 
 def form_of(aggregate: Aggregate) -> dict[str, object] | None:
     """An aggregate of this package as JSON values, for `from_form`; None: it is users' own code."""
-    if not isinstance(aggregate, Spec) or not _is_ours(type(aggregate)):
+    if not isinstance(aggregate, Spec) or not type(aggregate).__module__.startswith(_HERE):
         return None
     given = {f.name: _value(getattr(aggregate, f.name)) for f in fields(aggregate)}
     return {"kind": type(aggregate).__name__, "fields": given}
@@ -86,14 +87,10 @@ def from_form(form: Mapping[str, object]) -> Aggregate:
 
 def _kinds(above: type[Spec] = Spec) -> dict[str, type[Spec]]:
     """The classes of this package, by name."""
-    found = {above.__name__: above} if _is_ours(above) else {}
+    found = {above.__name__: above} if above.__module__.startswith(_HERE) else {}
     for below in above.__subclasses__():
         found |= _kinds(below)
     return found
-
-
-def _is_ours(kind: type[Spec]) -> bool:
-    return kind.__module__.startswith("panes.aggregates.")
 
 
 def _value(value: object) -> object:

@@ -34,6 +34,7 @@ from panes.aggregates.base import (
     Laws,
     Ragged,
     Spec,
+    lists_at,
     present_values,
 )
 from panes.aggregates.columns import arrow_from_values
@@ -118,11 +119,11 @@ class EventOrder(RowLists):
         order = _event_order(times, seq, bounds)
         if order is not None:
             times, seq, arguments = times[order], seq[order], [a[order] for a in arguments]
-        columns = tuple(
+        columns = [
             Column(values, None if there.all() else there, type)
             for values, there, type in zip(arguments[::2], arguments[1::2], self.types)
-        )
-        return Inputs(columns, times, seq, len(times)), bounds
+        ]
+        return Inputs(tuple(columns), times, seq, len(times)), bounds
 
 
 def _apart(rows: Inputs, bounds: Array, place: Array, offsets: Array) -> bool:
@@ -181,10 +182,7 @@ class BoundCollectRows(RowLists):
         if index is None:
             return self.lower(self.fold(cells, offsets))
         # which rows are wanted is the same for every column, so it is found once
-        bounds = cells.fields[0].offsets
-        lengths = np.diff(bounds)[index]
-        ends = np.concatenate(([0], np.cumsum(lengths)))
-        wanted = np.arange(ends[-1]) + np.repeat(bounds[index] - ends[:-1], lengths)
+        ends, wanted = lists_at(cells.fields[0].offsets, index)
         return self._lists(cells, wanted, ends[offsets])
 
     def _lists(self, cells: Cells, wanted: Array | slice, offsets: Array) -> pa.Array:

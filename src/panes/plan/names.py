@@ -27,9 +27,9 @@ from panes.plan.expressions import (
     refusal,
     text_of,
 )
+from panes.plan.flow import Flow
 from panes.plan.hints import Hint, for_column, near
 from panes.plan.query import StreamPlan
-from panes.plan.scalars import Scalars
 from panes.plan.steps import RESERVED
 from panes.plan.trees import copied, rebuilt
 from panes.plan.written import in_place_of, named
@@ -59,9 +59,7 @@ class JoinSide:
 
     @classmethod
     def of(cls, stream: StreamPlan, alias: str | None) -> JoinSide:
-        names = stream.scope.names
-        types = Scalars(stream.scope, {name: stream.scope.named(name) for name in names}).types
-        return cls(alias, pa.schema([pa.field(name, types[name]) for name in names]), stream.columns)
+        return cls(alias, Flow.of(stream, stream.scope.names).schema, stream.columns)
 
 
 def of_row(name: str) -> str:

@@ -69,7 +69,7 @@ class StreamPlan:
     #: the columns that were selected, in order; None: all that can be named
     shown: tuple[str, ...] | None = None
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         return self.scope.schema
 
@@ -106,13 +106,9 @@ class QueryPlan:
     def given(self) -> Shape:
         """What the windows give, before any step."""
         stream, early = self.stream, self.early is not None
-        ordered = [(label, window) for label, window in self.bound if not order_free(window)]
-        found = None
-        if ordered:
-            windows = [window for _, window in self.bound]
-            read = self.scalars.including(column for window in windows for column in window.columns)
-            found = positions(windows, dimensions(ordered, read.types).values())
         outputs = every_field([*self.outputs_by_window().values()]) if self.own else self.aggregation.fields
+        kinds = dimensions(self.bound, self.scalars.types).values()
+        found = positions([window for _, window in self.bound], kinds)
         schema = result_schema(
             stream.schema, stream.time, stream.keys, outputs, positions=found, early=early, again=self.given_again
         )
@@ -250,14 +246,12 @@ class QueryPlan:
         return self.steps[-1].after.called("void") if self.steps else given
 
     def _rows_can_wait(self) -> bool:
-        """Whether nothing can be wrong with a row that is not seen when it is read."""
-        stream = self.stream
-        conditions = [e for condition in stream.where for e in condition.scalars.wanted.values()]
-        if any(a.bound.may_fail for each in self.aggregations for a in each.aggs):
+        """Whether nothing can be wrong with a row that is not seen when it is read; outputs of single windows aside."""
+        if not self._shared.rows_can_wait or any(bound.may_fail for _, bound in self.bound):
             return False
-        if any(b.may_fail for _, b in self.bound):
-            return False
-        return never_fail([*conditions, *self.scalars.wanted.values()], stream.schema)
+        others = [e for condition in self.stream.where for e in condition.scalars.wanted.values()]
+        others += [e for text, e in self.scalars.wanted.items() if text not in self.aggregation.inputs]
+        return never_fail(others, self.stream.schema)
 
     def _finish(self, table: pa.Table) -> pa.Table:
         """Aggregates to outputs, then the steps."""

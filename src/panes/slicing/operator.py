@@ -188,11 +188,11 @@ class SliceOperator:
         parts = self._flush()
         if tick < self.watermark:
             self._counts["watermark_regressions"] += 1
-        elif tick > self.watermark:
-            before = self.watermark
-            parts += self._advance(min(tick, TIME_LIMIT))
-            parts += self._early_since(before)
-        return parts
+        return parts + self._reach(tick)
+
+    def _reach(self, tick: int) -> list[Results]:
+        before = self.watermark
+        return self._advance(min(tick, TIME_LIMIT)) + self._early_since(before) if tick > before else []
 
     def early(self) -> Result:
         """Open windows as they stand, those that have changed since they were last given; of a query with `early`."""
@@ -211,14 +211,11 @@ class SliceOperator:
 
     def _take_micro_batch(self, before: int, rows: object | None, after: int) -> list[Results]:
         self._begin()
-        parts = self._advance_to(before) if before > self.watermark else []
+        parts = self._flush() + self._reach(before)
         if rows is not None:
             parts += self._push(rows)
-        if after > self.watermark:
-            parts += self._advance_to(after)
-        if self.spec.early is not None and self.spec.early.by_batch:
-            parts += self._give_early()
-        return parts
+        parts += self._reach(after)
+        return parts + self._standing() if self.spec.early is not None and self.spec.early.by_batch else parts
 
     def _give_early(self) -> list[Results]:
         self._begin()

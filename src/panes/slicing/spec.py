@@ -127,7 +127,7 @@ class OperatorSpec:
     def taken_in_any_order(self, aggs: tuple[Agg, ...]) -> tuple[Agg, ...]:
         """Aggregates as windows have them that take rows in any order."""
         types = self.expressions.including(text for a in aggs for text in a.inputs).types
-        return tuple(replace(a, bound=in_any_order(a.bound, tuple(types[text] for text in a.inputs))) for a in aggs)
+        return tuple(replace(a, bound=in_any_order(a.bound, tuple([types[text] for text in a.inputs]))) for a in aggs)
 
     def with_row_count(self, aggs: tuple[Agg, ...]) -> tuple[Agg, ...]:
         """Aggregates as lanes keep them: early results need the number of rows, too, after these."""

@@ -77,7 +77,7 @@ class GraphOperator:
         return self._step()
 
     def micro_batch(self, before: int, rows: FrameRows | None, after: int) -> Result:
-        """Event time reaches `before`, rows come, and it reaches `after`; what it has reached already is nothing new."""
+        """Event time reaches `before`, rows come, and it reaches `after`, unless it was there already."""
         given = [self.advance(before)] if before > self.watermark else []
         if rows is not None:
             self.push(rows)

@@ -110,7 +110,7 @@ class GroupQuery:
         full = self.plan.operator_spec()
         schema = pa.schema([full.schema.field(name) for name in self.columns])
         read = _as_is if self.sequence is None else partial(_by, self.sequence)
-        return replace(full, schema=schema, watermark=MANUAL, read=read, reads_as_is=False)
+        return replace(full, schema=schema, watermark=MANUAL, read=read, reads_as_is=self.sequence is None)
 
     @cached_property
     def result_schema(self) -> pa.Schema:
