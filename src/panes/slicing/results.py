@@ -156,18 +156,19 @@ class ResultBuilder:
         self._mixed = mixed
         self._aggs = spec.aggs if aggs is None else aggs
         self._keys = keys
-        self._time_type = time_type(spec.schema.field(spec.time).type)
         self._positions = positions  # type of window_from and window_to; None: no window has them
         self._label_at = np.zeros(max(labels, default=0) + 1, np.int64)
         self._label_at[list(labels)] = np.arange(len(labels))
         self._names = pa.array(list(labels.values()), pa.string())
         self._texts = [label.encode() for label in labels.values()]
         shown = spec.aggs if spec.early is None else spec.aggs[:-1]  # the last one counts rows, which nobody asked for
-        self._shown, self._early, self._given_again = len(shown), spec.early is not None, spec.given_again
+        self._shown, self._early = len(shown), spec.early is not None
+        self._given_again = spec.lateness is not None or self._early
         outputs = [pa.field(a.name, a.bound.out_type) for a in shown] if mixed is None else mixed.fields
-        self._column_names = result_schema(
+        schema = result_schema(
             spec.schema, spec.time, spec.keys, outputs, positions=positions, early=self._early, again=self._given_again
-        ).names
+        )
+        self._column_names, self._time_type = schema.names, schema.types[len(spec.keys) + 1]
         self._finalize = spec.finalize if mixed is None else spec.steps
         self._empty: Result | None = None
 
@@ -315,7 +316,8 @@ def result_schema(
     again: bool,
 ) -> pa.Schema:
     """The columns that windows over `rows` give, with these outputs, early or again."""
-    bounds = time_type(rows.field(time).type)
+    kind = rows.field(time).type
+    bounds = kind if pa.types.is_timestamp(kind) else pa.int64()
     fields = [(name, plain(rows.field(name).type)) for name in keys]
     fields += [("window", pa.string()), ("window_start", bounds), ("window_end", bounds)]
     if positions is not None:
@@ -326,8 +328,3 @@ def result_schema(
     if again:
         fields.append(("void", pa.bool_()))
     return pa.schema(fields)
-
-
-def time_type(time: pa.DataType) -> pa.DataType:
-    """The type of window_start and window_end."""
-    return time if pa.types.is_timestamp(time) else pa.int64()

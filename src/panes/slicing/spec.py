@@ -152,11 +152,6 @@ class OperatorSpec:
         return own_cells or not all(has_form(window) for _, window in self.windows)
 
     @property
-    def given_again(self) -> bool:
-        """Whether a window may be given more than once, and withdrawn."""
-        return self.lateness is not None or self.early is not None
-
-    @property
     def in_order(self) -> bool:
         return self.watermark is None
 
