@@ -85,8 +85,7 @@ def key_group() -> Iterator[Any]:
         (packed,) = packer(batch(number).to_batches())
         rows = query.rows(packed.column(packed.schema.names.index("panes_rows")).to_pylist())
         assert rows is not None
-        op.push(rows)
-        yield op.advance((number + 1) * ROWS)
+        yield op.micro_batch(number * ROWS, rows, (number + 1) * ROWS)
 
 
 def join() -> Iterator[Any]:

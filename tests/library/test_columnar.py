@@ -143,7 +143,7 @@ def test_bad_batches_are_refused_whole() -> None:
         with pytest.raises(DataError, match=r"delta\('v', 1\): the attribute falls in row 2 of the batch.*'v': 8"):
             window.push(batch(**rows))
         assert window.snapshot() == before
-        with pytest.raises(DataError, match="no number in row 1 of the batch"):
+        with pytest.raises(DataError, match="not a number in row 1 of the batch"):
             window.push(batch(t=[1, 2], k=["a", "a"], v=[9, None]))
         assert window.snapshot() == before
 

@@ -279,3 +279,28 @@ def test_user_code_that_calls_its_own_operator_is_told_so() -> None:
 def test_an_error_at_any_line_of_a_call_leaves_all_as_it_was(seed: int) -> None:
     first = 1000 * seed
     assert [(s, why) for s in range(first, first + 5) if (why := check_seed(s)) is not None] == []
+
+
+def test_a_micro_batch_gives_what_its_parts_give_one_by_one() -> None:
+    query = stream(watermark="manual").window(t=pn.tumbling(10), s=pn.session(3)).agg(n="count(*)", total="sum(v)")
+    whole, parts = query.operator(), query.operator()
+    for before, batch, after in [(0, GOOD, 4), (12, NEXT, 12), (20, None, 35), (30, rows((36, "b", 1)), 50)]:
+        given = list(whole.micro_batch(before, batch, after))
+        calls = [parts.advance(max(before, parts.watermark)), *([parts.push(batch)] if batch else [])]
+        calls.append(parts.advance(max(after, parts.watermark)))
+        one_by_one = [row for call in calls for row in call]
+        assert given == sorted(one_by_one, key=lambda row: row["window_end"])
+        assert whole.watermark == parts.watermark
+    assert list(whole.finish()) == list(parts.finish())
+    assert whole.late.equals(parts.late)
+
+
+def test_a_micro_batch_whose_windows_fail_takes_no_rows() -> None:
+    query = stream(watermark="manual").window(pn.tumbling(10)).agg(n="cast(max(s) as int)")
+    struck, calm = query.operator(), query.operator()
+    for op in (struck, calm):
+        op.micro_batch(0, GOOD, 0)
+    with pytest.raises(DataError, match="zzz"):
+        struck.micro_batch(0, [{"t": 4, "k": "b", "v": 1, "s": "zzz"}], 10)
+    assert struck.metrics == calm.metrics
+    assert list(struck.micro_batch(0, NEXT, 40)) == list(calm.micro_batch(0, NEXT, 40))

@@ -124,10 +124,6 @@ class Ragged:
     def nbytes(self) -> int:
         return int(self.offsets.nbytes + self.values.nbytes)
 
-    def take(self, index: Array) -> Ragged:
-        offsets, places = lists_at(self.offsets, index)
-        return Ragged(offsets, self.values[places])
-
     @classmethod
     def concat(cls, parts: Sequence[Ragged]) -> Ragged:
         lengths = np.concatenate([np.diff(p.offsets) for p in parts])
@@ -245,10 +241,8 @@ class BoundAggregate(ABC):
     def empty(self, n: int) -> Cells:
         """n identity cells: those of no rows. Where nothing else is said, zeros and lists without values."""
         offsets = np.zeros(n + 1, np.int64)
-        dtypes = (storage_of(f.type) for f in self.fields)
-        return Cells(
-            tuple(Ragged(offsets, blank(0, d)) if f.ragged else blank(n, d) for f, d in zip(self.fields, dtypes))
-        )
+        blanks = [blank(0 if f.ragged else n, storage_of(f.type)) for f in self.fields]
+        return Cells(tuple([Ragged(offsets, b) if f.ragged else b for f, b in zip(self.fields, blanks)]))
 
     @abstractmethod
     def lower(self, cells: Cells) -> pa.Array:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import ClassVar
 
@@ -33,6 +34,7 @@ from panes.aggregates.base import (
     Laws,
     Ragged,
     Spec,
+    lists_at,
     present_values,
 )
 from panes.aggregates.columns import arrow_from_values
@@ -52,7 +54,8 @@ class RowLists(BoundAggregate):
         return Cells(tuple(Ragged(lists.offsets[offsets], lists.values) for lists in cells.fields))
 
 
-def argument_fields(types: Sequence[pa.DataType]) -> tuple[Field, ...]:
+@lru_cache(maxsize=1024)
+def argument_fields(types: tuple[pa.DataType, ...]) -> tuple[Field, ...]:
     """The lists of arguments of these types."""
     return tuple(
         field
@@ -83,7 +86,7 @@ class EventOrder(RowLists):
 
     def __init__(self, inner: BoundAggregate, types: tuple[pa.DataType, ...]) -> None:
         self.inner = inner
-        self.types = tuple(plain(t) for t in types)
+        self.types = tuple(map(plain, types))
         self.out_type = inner.out_type
         self.may_fail = inner.may_fail
         self.label = inner.label
@@ -111,16 +114,16 @@ class EventOrder(RowLists):
         """The rows of all cells, each cell's in event order, and where each cell begins and ends."""
         bounds = cells.fields[0].offsets
         within = slice(bounds[0], bounds[-1])
-        times, seq, *arguments = (lists.values[within] for lists in cells.fields)
+        times, seq, *arguments = [lists.values[within] for lists in cells.fields]
         bounds = bounds - bounds[0]
         order = _event_order(times, seq, bounds)
         if order is not None:
             times, seq, arguments = times[order], seq[order], [a[order] for a in arguments]
-        columns = tuple(
+        columns = [
             Column(values, None if there.all() else there, type)
             for values, there, type in zip(arguments[::2], arguments[1::2], self.types)
-        )
-        return Inputs(columns, times, seq, len(times)), bounds
+        ]
+        return Inputs(tuple(columns), times, seq, len(times)), bounds
 
 
 def _apart(rows: Inputs, bounds: Array, place: Array, offsets: Array) -> bool:
@@ -165,7 +168,7 @@ class BoundCollectRows(RowLists):
 
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         self.types = tuple(types)
-        self.fields = argument_fields(types)
+        self.fields = argument_fields(self.types)
         self.out_type = pa.list_(pa.struct([pa.field(f"c{i}", type) for i, type in enumerate(types)]))
 
     def lift(self, rows: Inputs, offsets: Array) -> Cells:
@@ -179,10 +182,7 @@ class BoundCollectRows(RowLists):
         if index is None:
             return self.lower(self.fold(cells, offsets))
         # which rows are wanted is the same for every column, so it is found once
-        bounds = cells.fields[0].offsets
-        lengths = np.diff(bounds)[index]
-        ends = np.concatenate(([0], np.cumsum(lengths)))
-        wanted = np.arange(ends[-1]) + np.repeat(bounds[index] - ends[:-1], lengths)
+        ends, wanted = lists_at(cells.fields[0].offsets, index)
         return self._lists(cells, wanted, ends[offsets])
 
     def _lists(self, cells: Cells, wanted: Array | slice, offsets: Array) -> pa.Array:

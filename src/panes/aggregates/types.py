@@ -78,6 +78,7 @@ def storage_of(type: pa.DataType) -> np.dtype:
     return np.dtype(object)
 
 
+@lru_cache(maxsize=1024)
 def kept_as(type: pa.DataType) -> pa.DataType:
     """The type in which partials keep a value: times as int64 ticks, since no date could hold an identity."""
     if kind_of(type) == "temporal":
@@ -85,6 +86,7 @@ def kept_as(type: pa.DataType) -> pa.DataType:
     return pa.float32() if type == pa.float16() else type
 
 
+@lru_cache(maxsize=1024)
 def plain(type: pa.DataType) -> pa.DataType:
     """The type of the values themselves: dictionary encoding removed."""
     return type.value_type if pt.is_dictionary(type) else type

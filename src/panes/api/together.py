@@ -106,9 +106,10 @@ def join_streams(
     query = plan_sides(plan, windows, asked, sides, JoinClauses(clauses, plan.keys), emit_empty=emit_empty)
     check_windows(query.bound)
     nodes = [stream._node for _, stream in streams]
-    if all(node.pushed for node in nodes):
+    pushed = [node.pushed for node in nodes]
+    if all(pushed):
         return Query.of(PushedNode.of(plan.schema), query)
-    if any(node.pushed for node in nodes):
+    if any(pushed):
         raise QueryError("join: one stream has data and the other does not; give both data, or neither")
     tagged = [TagNode.of(node, tagging, stream) for node, tagging, stream in zip(nodes, taggings, plans)]
     return Query.of(MergeNode.of(tagged, plan.time), query)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import pyarrow as pa
@@ -60,23 +60,15 @@ class Aggregation:
     #: output name -> as a snapshot writes it (`slicing/outputs.py`); None: it is users' own code
     forms: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def fields(self) -> tuple[pa.Field, ...]:
         """The outputs and their types."""
         return tuple(pa.field(name, self.post.types[name]) for name in self.outputs)
 
-    @property
+    @cached_property
     def direct(self) -> bool:
         """Whether the aggregates are the output columns, in order, under their own names."""
         return [e.column for e in self.outputs.values()] == [a.name for a in self.aggs] == list(self.outputs)
-
-    def finished(self, schema: pa.Schema) -> pa.Schema:
-        """The columns that `finish` makes of these."""
-        if self.direct:
-            return schema
-        names = [a.name for a in self.aggs]
-        fields = [self.fields if f.name == names[0] else [f] for f in schema if f.name not in names[1:]]
-        return pa.schema([f for some in fields for f in some])
 
     def finish(self, table: pa.Table) -> pa.Table:
         """A table of results with aggregates, to one with outputs in their place."""

@@ -110,7 +110,7 @@ class Scope:
 
     def _column(self, column: exp.Column, text: str) -> exp.Expr:
         name = self._known(column, text)
-        tree = copied(self.named(name).tree)
+        tree: exp.Expr = copied(self.derived[name].tree) if name in self.derived else column_node(name)
         if not isinstance(tree, exp.Column | exp.Literal | exp.Func | exp.Paren):
             tree = exp.Paren(this=tree)
         shown = named(column.parts[0].name) if name in self.derived else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -28,7 +29,7 @@ class Flow:
         names = stream.columns if columns is None else columns
         return cls(stream, Scalars(stream.scope, {name: stream.scope.named(name) for name in names}))
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         return pa.schema([pa.field(name, self.scalars.types[name]) for name in self.scalars.wanted])
 

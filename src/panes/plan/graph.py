@@ -83,7 +83,7 @@ class Node(ABC):
     @cached_property
     def leaves(self) -> tuple[ReadNode | PushedNode, ...]:
         """The data at the edge, as often as it is read."""
-        return tuple(leaf for each in self.inputs for leaf in each.leaves)
+        return tuple([leaf for each in self.inputs for leaf in each.leaves])
 
     @property
     def live(self) -> bool:

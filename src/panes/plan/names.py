@@ -27,9 +27,9 @@ from panes.plan.expressions import (
     refusal,
     text_of,
 )
+from panes.plan.flow import Flow
 from panes.plan.hints import Hint, for_column, near
 from panes.plan.query import StreamPlan
-from panes.plan.scalars import Scalars
 from panes.plan.steps import RESERVED
 from panes.plan.trees import copied, rebuilt
 from panes.plan.written import in_place_of, named
@@ -52,11 +52,14 @@ class JoinSide:
         """The column that a name means."""
         return find_name(name, self.schema.names)
 
+    @cached_property
+    def inside(self) -> pa.Schema:
+        """The same columns by their names inside a join."""
+        return pa.schema([pa.field(inside(self.alias, f.name), f.type) for f in self.schema])
+
     @classmethod
     def of(cls, stream: StreamPlan, alias: str | None) -> JoinSide:
-        names = stream.scope.names
-        types = Scalars(stream.scope, {name: stream.scope.named(name) for name in names}).types
-        return cls(alias, pa.schema([pa.field(name, types[name]) for name in names]), stream.columns)
+        return cls(alias, Flow.of(stream, stream.scope.names).schema, stream.columns)
 
 
 def of_row(name: str) -> str:
@@ -86,8 +89,9 @@ class Names:
     @cached_property
     def side_schemas(self) -> tuple[pa.Schema, ...]:
         """The columns of each side, by their names inside."""
-        sides = enumerate(self.sides)
-        return tuple(pa.schema([pa.field(self.inner(s, f.name), f.type) for f in side.schema]) for s, side in sides)
+        if len(self.sides) > 1:
+            return tuple([side.inside for side in self.sides])
+        return (pa.schema([pa.field(self.inner(0, f.name), f.type) for f in self.sides[0].schema]),)
 
     def _of_windows(self, name: str) -> str | None:
         """The column of windows that a bare name means: these come before columns of the rows."""

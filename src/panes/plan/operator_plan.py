@@ -80,8 +80,7 @@ def plan_aggregate(
     port = PortPlan.of(stream, wanted)
     fields = [pa.field(name, port.rows.field(name).type) for name in stream.keys]
     fields += [pa.field(name, port.rows.field(f"panes.group.{name}").type) for name in groups]
-    of_aggs = pa.schema([pa.field(a.name, a.bound.out_type) for a in aggregation.aggs])
-    fields += [pa.field(f.name, f.type) for f in aggregation.finished(of_aggs)]
+    fields += aggregation.fields
     schema = _distinct_names(fields, "aggregate")
     spec = AggregateSpec(
         rows=port.rows,

@@ -27,7 +27,7 @@ from panes.plan.types import check_name
 from panes.slicing.lane import Agg
 from panes.slicing.ledger import KEEP_LATE
 from panes.slicing.outputs import QueryOutputs, check_types, every_field
-from panes.slicing.results import schema_at_first
+from panes.slicing.results import dimensions, positions, result_schema
 from panes.slicing.rows.measures import measure_dtype
 from panes.slicing.spec import NOT_EARLY, Early, OperatorSpec, bind_window, said_of_window
 from panes.slicing.workload import order_free
@@ -69,7 +69,7 @@ class StreamPlan:
     #: the columns that were selected, in order; None: all that can be named
     shown: tuple[str, ...] | None = None
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         return self.scope.schema
 
@@ -105,10 +105,15 @@ class QueryPlan:
     @cached_property
     def given(self) -> Shape:
         """What the windows give, before any step."""
-        schema = schema_at_first(self.operator_spec(), self.bound)
-        schema = schema if self.own else self.aggregation.finished(schema)
-        known = {*RESERVED, *self.stream.keys, *(() if self.early is None else (FINAL,))}
-        return Shape(schema, tuple(n for n in schema.names if n in known))
+        stream, early = self.stream, self.early is not None
+        outputs = every_field([*self.outputs_by_window().values()]) if self.own else self.aggregation.fields
+        kinds = dimensions(self.bound, self.scalars.types).values()
+        found = positions([window for _, window in self.bound], kinds)
+        schema = result_schema(
+            stream.schema, stream.time, stream.keys, outputs, positions=found, early=early, again=self.given_again
+        )
+        known = {*RESERVED, *stream.keys, *((FINAL,) if early else ())}
+        return Shape(schema, tuple([name for name in schema.names if name in known]))
 
     @property
     def shape(self) -> Shape:
@@ -130,8 +135,13 @@ class QueryPlan:
 
     def outputs_by_window(self) -> dict[str, QueryOutputs]:
         """What each window gives, by its label."""
-        shared, own = self._outputs_of(self.aggregation), {n: self._outputs_of(a) for n, a in self.own}
-        return {label: own.get(label, shared) for label, _ in self.windows}
+        own = {label: self._outputs_of(aggregation) for label, aggregation in self.own}
+        return {label: own.get(label, self._shared) for label, _ in self.windows}
+
+    @cached_property
+    def _shared(self) -> QueryOutputs:
+        """What windows give that have nothing of their own."""
+        return self._outputs_of(self.aggregation)
 
     def _outputs_of(self, aggregation: Aggregation) -> QueryOutputs:
         steady = not any(a.bound.may_fail for a in aggregation.aggs)
@@ -190,6 +200,11 @@ class QueryPlan:
         """Whether results are aggregates of windows, and no relations or rows."""
         return all(isinstance(step, Having | OrderStep | SelectStep) for step in self.steps)
 
+    def computing(self, aggregation: Aggregation) -> QueryPlan:
+        """The same windows, of which this is computed."""
+        scalars = Scalars(self.stream.scope, {**self.scalars.wanted, **aggregation.inputs})
+        return replace(self, aggregation=aggregation, scalars=scalars)
+
     def then(self, step: Step) -> QueryPlan:
         """The same query with one more step."""
         return replace(self, steps=(*self.steps, step))
@@ -204,6 +219,7 @@ class QueryPlan:
             domain=stream.domain,
             aggs=self.aggregation.aggs if self.early is None else (*self.aggregation.aggs, _ROWS),
             windows=self.windows,
+            in_ticks=self.bound,
             expressions=self.scalars,
             read=stream.read,
             reads_as_is=not stream.where,
@@ -220,7 +236,7 @@ class QueryPlan:
             told_apart=partial(told_apart, self, "latest()"),
             void=self._void,
             outputs=self.outputs,
-            shared=self._outputs_of(self.aggregation) if plain else None,
+            shared=self._shared if plain else None,
             own={label: self._outputs_of(own) for label, own in self.own},
             outputs_for=self._outputs_for if plain else None,
             steps=partial(apply_steps, self.steps) if self.steps else None,
@@ -240,14 +256,12 @@ class QueryPlan:
         return self.steps[-1].after.called("void") if self.steps else given
 
     def _rows_can_wait(self) -> bool:
-        """Whether nothing can be wrong with a row that is not seen when it is read."""
-        stream = self.stream
-        conditions = [e for condition in stream.where for e in condition.scalars.wanted.values()]
-        if any(a.bound.may_fail for each in self.aggregations for a in each.aggs):
+        """Whether nothing can be wrong with a row that is not seen when it is read; outputs of single windows aside."""
+        if not self._shared.rows_can_wait or any(bound.may_fail for _, bound in self.bound):
             return False
-        if any(b.may_fail for _, b in self.bound):
-            return False
-        return never_fail([*conditions, *self.scalars.wanted.values()], stream.schema)
+        others = [e for condition in self.stream.where for e in condition.scalars.wanted.values()]
+        others += [e for text, e in self.scalars.wanted.items() if text not in self.aggregation.inputs]
+        return never_fail(others, self.stream.schema)
 
     def _finish(self, table: pa.Table) -> pa.Table:
         """Aggregates to outputs, then the steps."""
@@ -281,19 +295,25 @@ def plan_query(
     emit_empty: bool = False,
 ) -> QueryPlan:
     """Resolve a query; raises QueryError naming the argument for anything that can't be."""
+    if windows:
+        if not outputs:
+            raise QueryError("agg() needs at least one aggregate, for instance n='count(*)'")
+        check_names(outputs, stream.keys, "agg")
+    plan = plan_windows(stream, windows, emit_empty=emit_empty)
+    return plan.computing(compile_aggregates(outputs, stream.scope))
+
+
+def plan_windows(stream: StreamPlan, windows: Mapping[str, Window], *, emit_empty: bool = False) -> QueryPlan:
+    """Windows of which nothing is computed yet."""
     if not windows:
         raise QueryError("window() needs at least one window, for instance pn.tumbling('1 min')")
-    if not outputs:
-        raise QueryError("agg() needs at least one aggregate, for instance n='count(*)'")
-    check_names(outputs, stream.keys, "agg")
     bound = []
-    scalars = Scalars(stream.scope, {})
+    nothing = scalars = Scalars(stream.scope, {})
     for label, window in windows.items():
         found, scalars = bound_window(stream, label, window, scalars)
         bound.append((label, found))
-    aggregation = compile_aggregates(outputs, stream.scope)
-    everything = Scalars(stream.scope, {**scalars.wanted, **aggregation.inputs})
-    return QueryPlan(stream, tuple(windows.items()), tuple(bound), aggregation, everything, emit_empty)
+    aggregation = Aggregation((), {}, {}, nothing)
+    return QueryPlan(stream, tuple(windows.items()), tuple(bound), aggregation, scalars, emit_empty)
 
 
 def bound_window(stream: StreamPlan, label: str, window: Window, scalars: Scalars) -> tuple[Bound, Scalars]:

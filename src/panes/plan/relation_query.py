@@ -13,16 +13,14 @@ import pyarrow as pa
 from sqlglot import exp
 
 from panes.aggregates.rows import CollectRows
-from panes.aggregates.totals import Count
 from panes.errors import QueryError, WrongType
 from panes.plan.aggregation import check_filter, compile_aggregates
 from panes.plan.clauses import Entry, Reader, RelationClauses, Tree, several
 from panes.plan.expressions import Expression, Scope
 from panes.plan.grouped import GroupCompiler, GroupLayout, has_aggregate
 from panes.plan.names import Given, JoinSide, Names, of_row
-from panes.plan.query import QueryPlan, StreamPlan, plan_query
+from panes.plan.query import QueryPlan, StreamPlan, plan_windows
 from panes.plan.relation import ROWS, WindowRelation
-from panes.plan.scalars import Scalars
 from panes.plan.steps import RESERVED
 from panes.plan.tagged import JoinedSide, Layout, Statement
 from panes.plan.trees import bare, copied
@@ -108,18 +106,15 @@ def plan_sides(
 
     With several sides, `stream` has the number of each row's side in SIDE, and columns named `alias__column`.
     """
-    counted = plan_query(stream, windows, {ROWS: Count(())}, emit_empty=emit_empty)
-    of_window = pa.schema([f for f in counted.given.schema if f.name != ROWS])
-    names, joined = joins(Names(sides, of_window))
+    over = plan_windows(stream, windows, emit_empty=emit_empty)
+    names, joined = joins(Names(sides, over.given.schema))
     told = "".join(f"{clause}; " for clause in joins.clauses)
     resolved = _Resolved(names, asked, joined)
     columns = [tuple(n for n in side.names if n in resolved.used) for side in names.side_schemas]
     if len(sides) == 1 and not columns[0]:
         columns = [(names.inner(0, stream.time),)]  # rows must be there to be counted
     collected = [*([SIDE] if len(sides) > 1 else []), *(n for side in columns for n in side)]
-    aggregation = compile_aggregates({ROWS: CollectRows(tuple(collected))}, stream.scope)
-    scalars = Scalars(stream.scope, {**counted.scalars.wanted, **aggregation.inputs})
-    plan = replace(counted, aggregation=aggregation, scalars=scalars)
+    plan = over.computing(compile_aggregates({ROWS: CollectRows(tuple(collected))}, stream.scope))
     schema = names.scope.schema
     fields = tuple(pa.schema([schema.field(n) for n in side]) for side in columns)
     layout = Layout(fields, names.window_schema, joined)

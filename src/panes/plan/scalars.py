@@ -38,17 +38,20 @@ class Scalars:
         #: the column of each text that is nothing but a column
         self._plain: dict[str, str] = {}
         self.types: dict[str, pa.DataType] = {}
-        prepare(scope.schema, self._wanted.values())
+        computed = [e for e in self._wanted.values() if e.column is None]
+        if computed:
+            prepare(scope.schema, computed)
+        used: dict[str, None] = {}
         for text, expression in self._wanted.items():
             if expression.column is not None:
                 self._plain[text] = expression.column
                 self.types[text] = scope.schema.field(expression.column).type
                 continue
             self._computed[expression.text], self.types[text] = typed(scope.schema, expression)
+            used |= dict.fromkeys(expression.columns)
         #: the column of each text, if all are nothing but columns
         self.columns = None if self._computed else self._plain
-        computed = [e for e in self._wanted.values() if e.column is None]
-        self._used = tuple(dict.fromkeys(column for e in computed for column in e.columns))
+        self._used = tuple(used)
 
     @classmethod
     def of(cls, scope: Scope, texts: Iterable[str]) -> Scalars:

@@ -81,10 +81,6 @@ class Step(ABC):
         """What `apply` makes of the columns."""
 
     @property
-    def schema_in(self) -> pa.Schema:
-        return self.before.schema
-
-    @property
     def schema_out(self) -> pa.Schema:
         return self.after.schema
 

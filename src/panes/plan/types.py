@@ -105,6 +105,7 @@ def arrow_schema(given: object) -> pa.Schema:
     return pa.schema(fields)
 
 
+@lru_cache(maxsize=1024)
 def canonical_type(kind: pa.DataType) -> pa.DataType:
     """The type Panes holds a column in: no dictionaries, no views, no half floats, no large text."""
     if pa.types.is_dictionary(kind):

@@ -102,6 +102,8 @@ class IntIndex:
 
     def _catch_up(self) -> None:
         """The dict learns what came through the table."""
+        if self._dict_n == self._n:
+            return
         for first, names in self._unindexed(self._dict_n):
             self._dict.update(zip(names.tolist(), range(first, first + len(names))))
         self._dict_n = self._n

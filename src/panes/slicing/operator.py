@@ -188,11 +188,11 @@ class SliceOperator:
         parts = self._flush()
         if tick < self.watermark:
             self._counts["watermark_regressions"] += 1
-        elif tick > self.watermark:
-            before = self.watermark
-            parts += self._advance(min(tick, TIME_LIMIT))
-            parts += self._early_since(before)
-        return parts
+        return parts + self._reach(tick)
+
+    def _reach(self, tick: int) -> list[Results]:
+        before = self.watermark
+        return self._advance(min(tick, TIME_LIMIT)) + self._early_since(before) if tick > before else []
 
     def early(self) -> Result:
         """Open windows as they stand, those that have changed since they were last given; of a query with `early`."""
@@ -202,9 +202,20 @@ class SliceOperator:
             self._open("early")
             return self._all_or_nothing(self._give_early)
 
-    def end_of_batch(self) -> Result | None:
-        """A micro-batch has ended: what is given then, beside what is due."""
-        return self.early() if self.spec.early is not None and self.spec.early.by_batch else None
+    def micro_batch(self, before: int, rows: object | None, after: int) -> Result:
+        """A micro-batch in one call: event time reaches tick `before`, rows come, it reaches `after`, and what is given
+        at the end of every micro-batch is given, too. A tick that it has reached already is none."""
+        with self._calls.turn:
+            self._open("push")
+            return self._all_or_nothing(self._take_micro_batch, before, rows, after)
+
+    def _take_micro_batch(self, before: int, rows: object | None, after: int) -> list[Results]:
+        self._begin()
+        parts = self._flush() + self._reach(before)
+        if rows is not None:
+            parts += self._push(rows)
+        parts += self._reach(after)
+        return parts + self._standing() if self.spec.early is not None and self.spec.early.by_batch else parts
 
     def _give_early(self) -> list[Results]:
         self._begin()

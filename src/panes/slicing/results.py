@@ -19,11 +19,11 @@ from panes.errors import DataError, QueryError
 from panes.slicing.identity import Identity, newest, voids_first
 from panes.slicing.keys import KeyDirectory
 from panes.slicing.lane import NO_TIME, Agg, Results, with_nan
-from panes.slicing.outputs import Labels, MixedOutputs, every_field
+from panes.slicing.outputs import Labels, MixedOutputs
 from panes.slicing.rows.measures import measure_dtype
 from panes.slicing.showing import html_table, text_table
 from panes.slicing.spec import OperatorSpec
-from panes.slicing.workload import order_free, timed
+from panes.slicing.workload import timed
 from panes.windows.base import SINCE_FIRST, Bound
 
 if TYPE_CHECKING:
@@ -156,15 +156,20 @@ class ResultBuilder:
         self._mixed = mixed
         self._aggs = spec.aggs if aggs is None else aggs
         self._keys = keys
-        self._time_type = time_type(spec)
         self._positions = positions  # type of window_from and window_to; None: no window has them
         self._label_at = np.zeros(max(labels, default=0) + 1, np.int64)
         self._label_at[list(labels)] = np.arange(len(labels))
         self._names = pa.array(list(labels.values()), pa.string())
         self._texts = [label.encode() for label in labels.values()]
-        self._column_names = result_schema(spec, positions, None if mixed is None else mixed.fields).names
+        shown = spec.aggs if spec.early is None else spec.aggs[:-1]  # the last one counts rows, which nobody asked for
+        self._shown, self._early = len(shown), spec.early is not None
+        self._given_again = spec.lateness is not None or self._early
+        outputs = [pa.field(a.name, a.bound.out_type) for a in shown] if mixed is None else mixed.fields
+        schema = result_schema(
+            spec.schema, spec.time, spec.keys, outputs, positions=positions, early=self._early, again=self._given_again
+        )
+        self._column_names, self._time_type = schema.names, schema.types[len(spec.keys) + 1]
         self._finalize = spec.finalize if mixed is None else spec.steps
-        self._shown, self._early, self._given_again = len(spec.shown_aggs), spec.early is not None, spec.given_again
         self._empty: Result | None = None
 
     def empty(self) -> Result:
@@ -301,39 +306,25 @@ def positions(windows: Iterable[Bound], kinds: Iterable[np.dtype]) -> pa.DataTyp
 
 
 def result_schema(
-    spec: OperatorSpec, positions: pa.DataType | None, outputs: Sequence[pa.Field] | None = None
+    rows: pa.Schema,
+    time: str,
+    keys: Sequence[str],
+    outputs: Sequence[pa.Field],
+    *,
+    positions: pa.DataType | None,
+    early: bool,
+    again: bool,
 ) -> pa.Schema:
-    """The columns that an operator gives, before its `finalize`; `outputs`: those of windows that don't all give the
-    same."""
-    time = time_type(spec)
-    fields = [(name, plain(spec.schema.field(name).type)) for name in spec.keys]
-    fields += [("window", pa.string()), ("window_start", time), ("window_end", time)]
+    """The columns that windows over `rows` give, with these outputs, early or again."""
+    kind = rows.field(time).type
+    bounds = kind if pa.types.is_timestamp(kind) else pa.int64()
+    fields = [(name, plain(rows.field(name).type)) for name in keys]
+    fields += [("window", pa.string()), ("window_start", bounds), ("window_end", bounds)]
     if positions is not None:
         fields += [(name, positions) for name in POSITIONS]
-    shown = [(a.name, a.bound.out_type) for a in spec.shown_aggs]
-    fields += [*(shown if outputs is None else ((f.name, f.type) for f in outputs)), ("revision", REVISION)]
-    if spec.early is not None:
+    fields += [*outputs, ("revision", REVISION)]
+    if early:
         fields.append(("final", pa.bool_()))
-    if spec.given_again:
+    if again:
         fields.append(("void", pa.bool_()))
     return pa.schema(fields)
-
-
-def schema_at_first(spec: OperatorSpec, windows: Sequence[tuple[str, Bound]]) -> pa.Schema:
-    """The columns of an operator to which no window has been added yet; `windows` are those of `spec`, bound."""
-    bound = [w for _, w in windows]
-    ordered = [(label, w) for label, w in windows if not order_free(w)]
-    outputs = None
-    if spec.own:
-        given = (spec.own.get(label, spec.shared) for label, _ in windows)
-        outputs = every_field([each for each in given if each is not None])
-    if not ordered:
-        return result_schema(spec, None, outputs)
-    kinds = dimensions(ordered, spec.expressions.including(c for w in bound for c in w.columns).types)
-    return result_schema(spec, positions(bound, kinds.values()), outputs)
-
-
-def time_type(spec: OperatorSpec) -> pa.DataType:
-    """The type of window_start and window_end."""
-    time = spec.schema.field(spec.time).type
-    return time if pa.types.is_timestamp(time) else pa.int64()

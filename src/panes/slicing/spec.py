@@ -94,6 +94,7 @@ class OperatorSpec:
     domain: TimeDomain
     aggs: tuple[Agg, ...]
     windows: tuple[tuple[str, Window], ...]
+    in_ticks: tuple[tuple[str, Bound], ...]  # the same windows, in ticks of `domain`
     expressions: RowExpressions
     read: Callable[[Any], pa.Table]  # any batch a user pushes -> a table of `schema`
     reads_as_is: bool = False  # `read` gives tables of `schema` back as they are
@@ -137,7 +138,7 @@ class OperatorSpec:
     @cached_property
     def bound_windows(self) -> dict[str, Bound]:
         """The windows in ticks of the domain and their normal form, by label: once for all operators of this query."""
-        return {label: normal_form(window.labelled(label, self.domain)) for label, window in self.windows}
+        return {label: normal_form(window) for label, window in self.in_ticks}
 
     @cached_property
     def aggs_in_any_order(self) -> tuple[Agg, ...]:
@@ -147,7 +148,7 @@ class OperatorSpec:
     def taken_in_any_order(self, aggs: tuple[Agg, ...]) -> tuple[Agg, ...]:
         """Aggregates as windows have them that take rows in any order."""
         types = self.expressions.including(text for a in aggs for text in a.inputs).types
-        return tuple(replace(a, bound=in_any_order(a.bound, tuple(types[text] for text in a.inputs))) for a in aggs)
+        return tuple(replace(a, bound=in_any_order(a.bound, tuple([types[text] for text in a.inputs]))) for a in aggs)
 
     def with_row_count(self, aggs: tuple[Agg, ...]) -> tuple[Agg, ...]:
         """Aggregates as lanes keep them: early results need the number of rows, too, after these."""
@@ -170,16 +171,6 @@ class OperatorSpec:
         every = (*self.aggs, *(a for each in self.own.values() for a in each.aggs))
         own_cells = any(f.python for a in every for f in a.bound.fields)
         return own_cells or not all(has_form(window) for _, window in self.windows)
-
-    @property
-    def shown_aggs(self) -> tuple[Agg, ...]:
-        """The aggregates that somebody asked for; early results need the number of rows, too, after these."""
-        return self.aggs if self.early is None else self.aggs[:-1]
-
-    @property
-    def given_again(self) -> bool:
-        """Whether a window may be given more than once, and withdrawn."""
-        return self.lateness is not None or self.early is not None
 
     @property
     def in_order(self) -> bool:

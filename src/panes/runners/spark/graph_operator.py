@@ -76,6 +76,14 @@ class GraphOperator:
             leaf.put(self._taken(number, self._tick(number)), self._tick(number))
         return self._step()
 
+    def micro_batch(self, before: int, rows: FrameRows | None, after: int) -> Result:
+        """Event time reaches `before`, rows come, and it reaches `after`, unless it was there already."""
+        given = [self.advance(before)] if before > self.watermark else []
+        if rows is not None:
+            self.push(rows)
+        given += [self.advance(after)] if after > self.watermark else []
+        return Result(pa.concat_tables([each.table for each in given])) if given else self._nothing
+
     def finish(self) -> Result:
         """The end of all frames."""
         for number, leaf in enumerate(self._leaves):
@@ -128,10 +136,6 @@ class GraphOperator:
         """Rows that no result uses; whoever asks keeps them."""
         taken, self._late = self._late, []
         return pa.concat_tables([self._query.late_schema.empty_table(), *taken])
-
-    def end_of_batch(self) -> Result | None:
-        """Nothing is given at the end of a micro-batch that is not due."""
-        return None
 
     def next_due(self) -> int:
         """Nothing can become due before the watermark has reached this millisecond."""

@@ -11,7 +11,7 @@ all rows so far, is no earlier.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol
@@ -42,7 +42,7 @@ class GroupOperator(Protocol):
 
     def take_late(self) -> pa.Table: ...
 
-    def end_of_batch(self) -> Result | None: ...
+    def micro_batch(self, before: int, rows: Any, after: int, /) -> Result: ...
 
     def next_due(self) -> int: ...
 
@@ -110,7 +110,7 @@ class GroupQuery:
         full = self.plan.operator_spec()
         schema = pa.schema([full.schema.field(name) for name in self.columns])
         read = _as_is if self.sequence is None else partial(_by, self.sequence)
-        return replace(full, schema=schema, watermark=MANUAL, read=read, reads_as_is=False)
+        return replace(full, schema=schema, watermark=MANUAL, read=read, reads_as_is=self.sequence is None)
 
     @cached_property
     def result_schema(self) -> pa.Schema:
@@ -221,21 +221,10 @@ class StepOutput:
     late: pa.Table
 
 
-def run(
-    op: GroupOperator, passed: Passed, rows: Any = None, *, before_rows: Callable[[], None] | None = None
-) -> StepOutput:
+def run(op: GroupOperator, passed: Passed, rows: Any = None) -> StepOutput:
     """What one micro-batch does to a key group: event time passes and `rows` come, as the query reads packed ones. The
-    same steps from the same state always give the same results and the same state.
-
-    `before_rows` is called just before the rows come."""
-    results = reach(op, passed.before)
-    if before_rows is not None:
-        before_rows()
-    results += take(op, rows)
-    results += reach(op, passed.after)
-    last = op.end_of_batch()
-    results += [] if last is None else _some(last.table)
-    return StepOutput(results, op.take_late())
+    same steps from the same state always give the same results and the same state."""
+    return StepOutput(_some(op.micro_batch(passed.before, rows, passed.after).table), op.take_late())
 
 
 def reach(op: GroupOperator, watermark: int) -> list[pa.Table]:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from panes.errors import SnapshotMismatch
-from panes.runners.spark.group_operator import GroupOperator, Passed, Runnable, StepOutput, run
+from panes.runners.spark.group_operator import GroupOperator, Passed, Runnable, StepOutput, reach, run
 from panes.runners.spark.stored import (
     HEAD,
     QUERY,
@@ -85,22 +85,15 @@ class GroupState:
         self, head: Head, op: GroupOperator, passed: Passed, packed: Sequence[bytes], rows: Any
     ) -> tuple[StepOutput, bytes | None]:
         """What a micro-batch gives, and what `save` may want of the moment before its rows."""
-        before: list[bytes | None] = []
-
-        def look() -> None:
-            before.append(self._before_rows(head, op, packed))
-
-        return run(op, passed, rows, before_rows=look), before[0]
-
-    def _before_rows(self, head: Head, op: GroupOperator, packed: Sequence[bytes]) -> bytes | None:
-        """A snapshot of the moment before the rows of a step, if one may be wanted and is cheap."""
-        rows = sum(map(len, packed))
-        if _has_room(head, rows, 0):
-            return None
+        sent = sum(map(len, packed))
+        if _has_room(head, sent, 0):
+            return run(op, passed, rows), None
+        due = reach(op, passed.before)
         size = int(_filled(op.metrics) * head.ratio)
-        if _has_room(head, rows, size) or 2 * size > rows:
-            return None
-        return compressed(op.snapshot())
+        wanted = not _has_room(head, sent, size) and 2 * size <= sent  # it may be, and is cheap
+        before = compressed(op.snapshot()) if wanted else None
+        given = run(op, passed, rows)
+        return StepOutput(due + given.results, given.late), before
 
     def save(
         self, head: Head, op: GroupOperator, passed: Passed, packed: Sequence[bytes], before: bytes | None = None

@@ -19,22 +19,24 @@ Array = np.ndarray
 
 
 class Buffer:
-    """An array with room at its end."""
+    """Arrays of one length, with room at their end."""
 
-    replaced = Replaced("values", "_data", "_tail", "_held_before")
+    replaced = Replaced("columns", "values", "_data", "_head", "_tail", "_held_before")
 
-    def __init__(self, dtype: np.dtype, journal: Journal) -> None:
-        self._data = np.empty(16, dtype)
-        self._tail = 0
+    def __init__(self, journal: Journal, *dtypes: np.dtype) -> None:
+        self._data = [np.empty(16, dtype) for dtype in dtypes]
+        self._head = self._tail = 0
         #: what is held, without a copy; good until something is put
-        self.values = self._data[:0]
+        self.columns = [data[:0] for data in self._data]
+        #: the first of them, for those who have but one
+        self.values = self.columns[0]
         self._journal = journal
-        #: which places were filled when the call began, if they were in this array
+        #: which places were filled when the call began, if they were in these arrays
         self._held_before: tuple[int, int] | None = None
 
     def begin(self) -> None:
         """A call begins: what is held now can be had back."""
-        self._held_before = self._tail - len(self.values), self._tail
+        self._held_before = self._head, self._tail
 
     def _keep(self, begin: int, end: int) -> None:
         """These places are about to be overwritten."""
@@ -42,37 +44,44 @@ class Buffer:
             head, tail = self._held_before
             begin, end = max(begin, head), min(end, tail)
             if begin < end:
-                self._journal.keep(self._data, slice(begin, end))
+                for data in self._data:
+                    self._journal.keep(data, slice(begin, end))
 
     @property
     def nbytes(self) -> int:
-        return self._data.nbytes
+        return sum(data.nbytes for data in self._data)
 
-    def put(self, first: int, values: Array) -> None:
+    def put(self, first: int, *columns: Array) -> None:
         """From number `first` on, what is held becomes these values."""
-        held = self.values[:first]
-        tail = self._tail - len(self.values) + first
-        if tail + len(values) > len(self._data):
+        count, tail = len(columns[0]), self._head + first
+        if tail + count > len(self._data[0]):
             room = self._data
-            if 2 * (first + len(values)) > len(room):
-                room = np.empty(3 * (first + len(values)), room.dtype)
+            if 2 * (first + count) > len(room[0]):
+                room = [np.empty(3 * (first + count), data.dtype) for data in room]
                 self._held_before = None
             else:
                 self._keep(0, first)
-            room[:first] = held  # in the same buffer the front half is free: fresh memory is dear
-            self._data, tail = room, first
-        stop = tail + len(values)
-        self._keep(tail, stop)
-        self._data[tail:stop] = values
-        self._tail, self.values = stop, self._data[tail - first : stop]
+            for data, held in zip(room, self.columns):
+                data[:first] = held[:first]  # in the same buffer the front half is free: fresh memory is dear
+            self._data, self._head, tail = room, 0, first
+        self._tail = tail + count
+        self._keep(tail, self._tail)
+        for data, values in zip(self._data, columns):
+            data[tail : self._tail] = values
+        self._show()
 
     def add(self, numbers: Array) -> None:
-        """Add to each entry."""
-        self._keep(self._tail - len(self.values), self._tail)
+        """Add to each entry of the first array."""
+        self._keep(self._head, self._tail)
         self.values += numbers
 
     def drop(self, count: int) -> None:
-        self.values = self.values[count:]
+        self._head += count
+        self._show()
+
+    def _show(self) -> None:
+        self.columns = [data[self._head : self._tail] for data in self._data]
+        self.values = self.columns[0]
 
 
 class CellTable:
@@ -82,54 +91,55 @@ class CellTable:
 
     def __init__(self, empty: Cells, journal: Journal) -> None:
         self._ragged = [isinstance(f, Ragged) for f in empty.fields]
-        self._fields = [Buffer((f.values if isinstance(f, Ragged) else f).dtype, journal) for f in empty.fields]
-        self._lengths = Buffer(np.dtype(np.int64), journal)  # of the lists of each cell, if there are any
-        self._offsets: Array | None = np.zeros(1, np.int64)  # the same, added up; None: not known
+        lists = [f.values.dtype for f in empty.fields if isinstance(f, Ragged)]
+        fixed = [f.dtype for f in empty.fields if not isinstance(f, Ragged)]
+        #: of each cell its fields, before them the length of its lists, if there are any
+        self._fixed = Buffer(journal, *([np.dtype(np.int64)] if lists else []), *fixed)
+        self._lists = Buffer(journal, *lists) if lists else None
+        self._offsets: Array | None = np.zeros(1, np.int64)  # the lengths, added up; None: not known
 
     def begin(self) -> list[Watched]:
         """A call begins: what is held now can be had back."""
-        buffers = [self._lengths, *self._fields]
+        buffers = [self._fixed] if self._lists is None else [self._fixed, self._lists]
         for buffer in buffers:
             buffer.begin()
         return [self, *buffers]
 
     @property
     def nbytes(self) -> int:
-        return self._lengths.nbytes + sum(f.nbytes for f in self._fields)
+        return self._fixed.nbytes + (0 if self._lists is None else self._lists.nbytes)
 
     def _bounds(self) -> Array:
         if self._offsets is None:
-            self._offsets = np.zeros(len(self._lengths.values) + 1, np.int64)
-            self._lengths.values.cumsum(out=self._offsets[1:])
+            lengths = self._fixed.values
+            self._offsets = np.zeros(len(lengths) + 1, np.int64)
+            lengths.cumsum(out=self._offsets[1:])
         return self._offsets
 
     def view(self) -> Cells:
         """All cells, without a copy; good until the table changes."""
-        offsets = self._bounds()
-        both = zip(self._fields, self._ragged)
-        return Cells(tuple([Ragged(offsets, f.values) if ragged else f.values for f, ragged in both]))
+        if self._lists is None:
+            return Cells(tuple(self._fixed.columns))
+        offsets, fixed, lists = self._bounds(), iter(self._fixed.columns[1:]), iter(self._lists.columns)
+        return Cells(tuple([Ragged(offsets, next(lists)) if ragged else next(fixed) for ragged in self._ragged]))
 
     def put(self, first: int, cells: Cells) -> None:
         """From number `first` on, what is held becomes these cells."""
-        first_value, lengths = 0, None
-        for buffer, field in zip(self._fields, cells.fields):
-            if not isinstance(field, Ragged):
-                buffer.put(first, field)
-                continue
-            if lengths is None:
-                first_value, lengths = int(self._bounds()[first]), np.diff(field.offsets)
-                self._lengths.put(first, lengths)
-                self._offsets = None
-            buffer.put(first_value, field.values[field.offsets[0] : field.offsets[-1]])
+        if self._lists is None:
+            self._fixed.put(first, *cells.fields)
+            return
+        lists = [field for field in cells.fields if isinstance(field, Ragged)]
+        fixed = [field for field in cells.fields if not isinstance(field, Ragged)]
+        self._lists.put(int(self._bounds()[first]), *[f.values[f.offsets[0] : f.offsets[-1]] for f in lists])
+        self._fixed.put(first, np.diff(lists[0].offsets), *fixed)
+        self._offsets = None
 
     def drop(self, count: int) -> None:
         """Forget the first cells."""
-        values = 0
-        if any(self._ragged):
-            values, self._offsets = int(self._bounds()[count]), None
-            self._lengths.drop(count)
-        for buffer, ragged in zip(self._fields, self._ragged):
-            buffer.drop(values if ragged else count)
+        if self._lists is not None:
+            self._lists.drop(int(self._bounds()[count]))
+            self._offsets = None
+        self._fixed.drop(count)
 
 
 class CellBank(Protocol):

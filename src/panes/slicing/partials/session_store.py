@@ -79,7 +79,7 @@ class SessionStore:
         self.merges = 0
         self._sessions = Bank(_OF_SESSION, self._journal)
         self._keys = Bank(_OF_KEY, self._journal)
-        self._free = Buffer(np.dtype(np.int64), self._journal)
+        self._free = Buffer(self._journal, np.dtype(np.int64))
         self._next = NEVER  # no open session ends before this
         self._opened: list[Array] = []  # sessions, among them all that are open
         self._reopened = False  # whether a number may be there twice

@@ -35,7 +35,7 @@ class SparseStore(Store):
     """Cells sorted by (slice number, slot). Slices are numbered on and on; `_base` is the number of the first."""
 
     dense = False
-    replaced = Replaced("_base", "_at", "_slots", "_cells", "_runs", "_waiting")
+    replaced = Replaced("_base", "_places", "_cells", "_runs", "_waiting")
 
     name = "sparse, lazy"
 
@@ -55,17 +55,16 @@ class SparseStore(Store):
         self._clear()
 
     def _clear(self) -> None:
-        self._at = Buffer(np.dtype(np.int64), self._journal)
-        self._slots = Buffer(np.dtype(np.int64), self._journal)
+        #: the number of the slice of each cell, and its slot
+        self._places = Buffer(self._journal, np.dtype(np.int64), np.dtype(np.int64))
         self._cells = [CellTable(a.empty(0), self._journal) for a in self._aggs]
         self._runs: list[CellList] = []
         self._waiting = 0
 
     def begin(self) -> list[Watched]:
         self._journal.keep_length(self._runs)
-        self._at.begin()
-        self._slots.begin()
-        watched: list[Watched] = [self, self._at, self._slots]
+        self._places.begin()
+        watched: list[Watched] = [self, self._places]
         for cells in self._cells:
             watched += cells.begin()
         return watched
@@ -77,11 +76,11 @@ class SparseStore(Store):
     @property
     def occupied(self) -> int:
         self._settle()
-        return len(self._at.values)
+        return len(self._places.values)
 
     @property
     def nbytes(self) -> int:
-        return self._at.nbytes + self._slots.nbytes + sum(c.nbytes for c in self._cells)
+        return self._places.nbytes + sum(c.nbytes for c in self._cells)
 
     @property
     def nbytes_filled(self) -> int:
@@ -91,15 +90,14 @@ class SparseStore(Store):
         if not len(fresh) or fresh[0] == total - len(fresh):
             return  # all at the end
         gaps = self._base + fresh - np.arange(len(fresh))  # numbers before which there is a new one
-        self._at.add(np.searchsorted(gaps, self._at.values, side="right"))
+        self._places.add(np.searchsorted(gaps, self._places.values, side="right"))
         self._runs = [CellList(r.at + np.searchsorted(gaps, r.at, side="right"), r.slots, r.cells) for r in self._runs]
 
     def drop(self, count: int) -> None:
         self._settle(count)
         self._base += count
-        gone = int(np.searchsorted(self._at.values, self._base))
-        self._at.drop(gone)
-        self._slots.drop(gone)
+        gone = int(np.searchsorted(self._places.values, self._base))
+        self._places.drop(gone)
         for cells in self._cells:
             cells.drop(gone)
 
@@ -114,7 +112,7 @@ class SparseStore(Store):
             return
         self._runs.append(CellList(delta.at + self._base, delta.slots, delta.cells))
         self._waiting += len(delta)
-        if self._waiting > max(_WAITING, len(self._at.values)):
+        if self._waiting > max(_WAITING, len(self._places.values)):
             self._settle()
 
     def add_block(self, at: Array, keys: int, present: Array | None, cells: Sequence[Cells]) -> None:
@@ -133,15 +131,15 @@ class SparseStore(Store):
         if not runs:
             return
         first = min(int(r.at.min()) for r in runs)
-        cut = int(np.searchsorted(self._at.values, first))
-        if cut < len(self._at.values):
-            tail = tuple([c.view().take(np.arange(cut, len(self._at.values))) for c in self._cells])
-            runs.insert(0, CellList(self._at.values[cut:].copy(), self._slots.values[cut:].copy(), tail))
+        at, slots = self._places.columns
+        cut = int(np.searchsorted(at, first))
+        if cut < len(at):
+            tail = tuple([c.view().take(np.arange(cut, len(at))) for c in self._cells])
+            runs.insert(0, CellList(at[cut:].copy(), slots[cut:].copy(), tail))
         together = CellList.concat(runs)
         settled = fold_equal(together, self._aggs)
         self._tally.combines += len(together) - len(settled)
-        self._at.put(cut, settled.at)
-        self._slots.put(cut, settled.slots)
+        self._places.put(cut, settled.at, settled.slots)
         for table, cells in zip(self._cells, settled.cells):
             table.put(cut, cells)
 
@@ -154,7 +152,7 @@ class SparseStore(Store):
             return WindowAnswers(np.ones(len(lo), np.int64), np.zeros(len(lo), np.int64), values)
         index, slots, which, bounds = self._by_key(lo, hi)
         # cells of a key lie in order of their slices: the last one tells whether there is news
-        fresh = np.flatnonzero(self._at.values[index[bounds[1:] - 1]] >= self._base + news[which])
+        fresh = np.flatnonzero(self._places.values[index[bounds[1:] - 1]] >= self._base + news[which])
         if len(fresh) < len(which):
             kept, kept_bounds = spread(bounds[fresh], bounds[fresh + 1])
             index, slots, which, bounds = index[kept], slots[kept], which[fresh], kept_bounds
@@ -181,15 +179,15 @@ class SparseStore(Store):
         index, offsets = self._between(lo, hi)
         self._tally.combines += len(index)
         owner = np.repeat(np.arange(len(lo)), np.diff(offsets))
-        order = stable_order_of_pairs(owner, self._slots.values[index])
-        index, owner = index[order], owner[order]
-        slots = self._slots.values[index]
+        slots = self._places.columns[1][index]
+        order = stable_order_of_pairs(owner, slots)
+        index, owner, slots = index[order], owner[order], slots[order]
         bounds = segments(owner, slots)
         return index, slots, owner[bounds[:-1]], bounds
 
     def _between(self, lo: Array, hi: Array) -> tuple[Array, Array]:
         """Indexes of the cells of each range of slices, and the offsets of the ranges among them."""
-        at = self._at.values
+        at = self._places.values
         return spread(np.searchsorted(at, self._base + lo), np.searchsorted(at, self._base + hi))
 
     def answer_one(self, slot: int, lo: Array, hi: Array) -> tuple[pa.Array, ...]:
@@ -207,17 +205,17 @@ class SparseStore(Store):
         if not len(lo):
             return lo, lo, lo
         self._settle(int(hi.max()))
-        at = self._at.values
+        at, slots = self._places.columns
         a, b = np.searchsorted(at, self._base + np.array([lo.min(), hi.max()])).tolist()
-        mine = a + np.flatnonzero(self._slots.values[a:b] == slot)
+        mine = a + np.flatnonzero(slots[a:b] == slot)
         held = at[mine] - self._base
         return mine, np.searchsorted(held, lo), np.searchsorted(held, hi)
 
     def used_slots(self) -> Array:
-        return np.unique(np.concatenate([self._slots.values, *(r.slots for r in self._runs)]))
+        return np.unique(np.concatenate([self._places.columns[1], *(r.slots for r in self._runs)]))
 
     def renumber(self, moved: Array) -> None:
-        slots = self._slots.values
+        slots = self._places.columns[1]
         slots[:] = moved[slots]
         self._runs = [CellList(r.at, moved[r.slots], r.cells) for r in self._runs]
 
@@ -225,18 +223,18 @@ class SparseStore(Store):
         if slots is not None and len(slots) == 1:
             return self._cells_of(int(slots[0]))
         self._settle()
-        index = np.arange(len(self._at.values))
+        index = np.arange(len(self._places.values))
         if slots is not None:
-            index = np.flatnonzero(np.isin(self._slots.values, slots))
+            index = np.flatnonzero(np.isin(self._places.columns[1], slots))
         return self._listed(index)
 
     def _listed(self, index: Array) -> CellList:
-        cells = tuple(c.view().take(index) for c in self._cells)
-        return CellList(self._at.values[index] - self._base, self._slots.values[index], cells)
+        at, slots = self._places.columns
+        return CellList(at[index] - self._base, slots[index], tuple(c.view().take(index) for c in self._cells))
 
     def _cells_of(self, slot: int) -> CellList:
         """The cells of one key: found slice by slice by halves, so that other keys cost next to nothing."""
-        at, slots = self._at.values, self._slots.values
+        at, slots = self._places.columns
         first = int(at[0]) if len(at) else 0
         edges = at.searchsorted(np.arange(first, int(at[-1]) + 2 if len(at) else first + 1))
         lo, hi = edges[:-1], edges[1:]
