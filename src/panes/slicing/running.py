@@ -200,8 +200,7 @@ class RunningQuery:
         self.next_number += 1
         self.changed(next_row)
         for lane in self.lanes:
-            if isinstance(lane, RowLane):
-                lane.know(self.expressions.types, next_row)
+            lane.know(self.expressions.types, next_row)
 
     def _give(self, label: str, aggregates: Mapping[str, object]) -> None:
         """Note what a window gives that is about to be added: these, or what the query gives."""
