@@ -354,6 +354,10 @@ class Lane(ABC):
         """The smallest arrival number of a row that may still be turned away; `next_number`: there is none."""
         return next_number
 
+    def know(self, columns: Mapping[str, pa.DataType], next_row: int) -> None:
+        """Rows have these columns from now on; a lane that holds rows sees to those that it has."""
+        return
+
     @abstractmethod
     def add_query(self, query: RunningWindow, watermark: int) -> None:
         """Give this window too, from the first one on whose rows are all still held, with all that it gives."""

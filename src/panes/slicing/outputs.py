@@ -74,12 +74,7 @@ def every_field(outputs: Sequence[QueryOutputs]) -> tuple[pa.Field, ...]:
 class MixedOutputs:
     """Outputs of windows that don't all give the same."""
 
-    def __init__(
-        self,
-        of: Mapping[int, QueryOutputs],
-        aggs: Sequence[Agg],
-        declared: Sequence[QueryOutputs],
-    ) -> None:
+    def __init__(self, of: Mapping[int, QueryOutputs], aggs: Sequence[Agg], declared: Sequence[QueryOutputs]) -> None:
         """`of`: by number of the window; `aggs`: as results have them; `declared`: there are columns of these outputs,
         too, whether a window gives them now or not."""
         self._distinct = [*{id(each): each for each in of.values()}.values()]

@@ -40,12 +40,7 @@ class SparseStore(Store):
     name = "sparse, lazy"
 
     def __init__(
-        self,
-        aggs: Sequence[BoundAggregate],
-        *,
-        keyed: bool,
-        journal: Journal | None = None,
-        tally: Tally | None = None,
+        self, aggs: Sequence[BoundAggregate], *, keyed: bool, journal: Journal | None = None, tally: Tally | None = None
     ) -> None:
         self._tally = tally or Tally()
         self._journal = journal or Journal()
