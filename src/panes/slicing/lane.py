@@ -362,9 +362,6 @@ class Lane(ABC):
     def add_query(self, query: RunningWindow, watermark: int) -> None:
         """Give this window too, from the first one on whose rows are all still held, with all that it gives."""
 
-    def know(self, columns: Mapping[str, pa.DataType], next_row: int) -> None:  # noqa: B027
-        """Rows have these columns from now on, with the arrival number `next_row` of the next one."""
-
     @abstractmethod
     def remove_query(self, number: int) -> None:
         """Stop giving this window, and keep no aggregate that only it gave."""
