@@ -54,6 +54,8 @@ class Engine:
         self.op = self.query.operator()
         #: with the windows that were added, of some programs, as long as none is gone
         self.enlarged = self.query if by_label and program.seed % 4 in (1, 2) else None
+        #: whether it is restored from parts by key group: keys then come in the order of their groups
+        self.in_parts = by_label and program.seed % 4 == 3
         self.epochs: list[bytes] = []
         ts = pa.int64() if program.time_unit is None else pa.timestamp(program.time_unit)
         types = {"ts": ts, **{c: ARROW[t] for c, t in program.types.items()}}
@@ -80,7 +82,7 @@ class Engine:
         since = epoch - 1 if epoch and self.program.seed % 2 == 0 else None
         if self.enlarged is not None:
             self.query = self.enlarged
-        if self.by_label and self.program.seed % 4 == 3:
+        if self.in_parts:
             parts = [self.op.snapshot(key_groups=groups) for groups in (range(50), range(50, 128))]
             self.op = self.query.operator(restore=parts, trusted=True)
             return

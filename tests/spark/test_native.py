@@ -128,7 +128,7 @@ REFUSED: list[tuple[str, Any, dict[str, Any], dict[str, Any], str]] = [
     ("session", pn.session("1 s"), {"a": "count(*)"}, {}, "not multiples of a step of event time"),
     ("calendar", pn.tumbling("1 month"), {"a": "count(*)"}, {}, "not multiples of a step of event time"),
     ("landmark", pn.landmark("1970-01-01", every="1 s"), {"a": "count(*)"}, {}, "not multiples of a step"),
-    ("median", pn.tumbling("1 s"), {"a": "median(v)"}, {}, "no aggregate that Spark can combine"),
+    ("median", pn.tumbling("1 s"), {"a": "median(v)"}, {}, "not an aggregate that Spark can combine"),
     ("decimal mean", pn.tumbling("1 s"), {"a": "avg(dec)"}, {}, "rounded in another way"),
     ("text of floats", pn.tumbling("1 s"), {"a": "max(cast(v as string))"}, {}, "writes as text in another way"),
     ("late rows", pn.tumbling("1 s"), {"a": "count(*)"}, {"late": True}, "late rows can't be given"),
