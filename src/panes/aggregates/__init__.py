@@ -7,6 +7,8 @@ table of `registry.py`; one module per family computes.
 from __future__ import annotations
 
 from panes.aggregates import functions, statistics
+
+# each constructor is the one entry of its aggregate: a name said here again would be a second one
 from panes.aggregates.functions import *  # noqa: F403
 from panes.aggregates.statistics import *  # noqa: F403
 from panes.aggregates.user import UserAggregate, aggregate

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -161,7 +162,7 @@ class JoinMachine(Machine):
         given = (PortOutput(given[0].table, given[0].times, marks, times[arrived]), *given[1:])
         self._counts["rows_out"] += sum(each.table.num_rows for each in given)
         for side, store in enumerate(self.stores):
-            store.tidy(lambda side=side: self.forget(side))  # type: ignore[misc]
+            store.tidy(partial(self.forget, side))
         return given
 
     def _made(self, pairs: Array, evicted: Array, times: Array) -> tuple[tuple[PortOutput, ...], Array]:

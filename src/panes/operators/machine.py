@@ -14,6 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -258,8 +259,11 @@ class NumberMachine(Machine):
         for i, each in enumerate(given):
             self._rows_out[i] += each.table.num_rows
         for number, port in enumerate(self.ports):
-            port.store.tidy(lambda port=port, n=number: port.store.keep(self.held(n)))  # type: ignore[misc]
+            port.store.tidy(partial(self._forget_rows, number))
         return given
+
+    def _forget_rows(self, port: int) -> None:
+        self.ports[port].store.keep(self.held(port))
 
     def held(self, port: int) -> Array:
         """Numbers of rows of a port that are still needed."""

@@ -34,7 +34,7 @@ from panes.plan.aggregate_calls import (
 )
 from panes.plan.compiled import prepare
 from panes.plan.expressions import Expression, Scope, check_nodes, column_node, no_column, parse, refusal
-from panes.plan.hints import Hint, for_column, is_bare_function
+from panes.plan.hints import NO_HINT, Hint, for_column, is_bare_function
 from panes.plan.scalars import Scalars
 from panes.plan.trees import copied, rebuilt, writer
 from panes.plan.written import as_written, in_place_of
@@ -281,7 +281,7 @@ class AggregateCompiler:
         self._called.setdefault(place, called)
         return self._reference(place)
 
-    def _refusal(self, call: exp.Expr, what: str, hint: Hint = Hint()) -> ExpressionError:  # noqa: B008
+    def _refusal(self, call: exp.Expr, what: str, hint: Hint = NO_HINT) -> ExpressionError:
         return refusal(what, call, self._text, hint)
 
     def _why_not(self, called: _Called, error: Exception) -> ExpressionError:

@@ -44,20 +44,20 @@ class PanesSQL(Spark):
     """Spark SQL expressions, with every function that is not on the list left unresolved."""
 
     class Parser(SparkParser):
-        FUNCTIONS = {  # noqa: RUF012
+        FUNCTIONS: ClassVar = {
             name: _called(name, build)
             for name, build in SparkParser.FUNCTIONS.items()
             if name.lower() in SCALAR_FUNCTIONS and name.lower() not in PLAIN_CALLS
         }
         # others are plain calls: sqlglot would read units of time in ceil(x), and a character set in chr(x)
-        FUNCTION_PARSERS = {name: SparkParser.FUNCTION_PARSERS[name] for name in _WITH_WORDS}  # noqa: RUF012
+        FUNCTION_PARSERS: ClassVar = {name: SparkParser.FUNCTION_PARSERS[name] for name in _WITH_WORDS}
         # any(x) and some(x) are aggregates, not words before a subquery
-        SUBQUERY_PREDICATES = {  # noqa: RUF012
+        SUBQUERY_PREDICATES: ClassVar = {
             token: node for token, node in SparkParser.SUBQUERY_PREDICATES.items() if node is exp.Exists
         }
         # no current_date and the like: an expression gives the same value whenever it is replayed
         NO_PAREN_FUNCTIONS: ClassVar = {}
-        NO_PAREN_FUNCTION_PARSERS = {  # noqa: RUF012
+        NO_PAREN_FUNCTION_PARSERS: ClassVar = {
             name: parse for name, parse in SparkParser.NO_PAREN_FUNCTION_PARSERS.items() if name in ("CASE", "IF")
         }
 

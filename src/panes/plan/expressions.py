@@ -23,6 +23,7 @@ from panes.plan.aggregate_calls import is_aggregate, is_list_of_options
 from panes.plan.dialect import PanesSQL
 from panes.plan.functions import ALLOWED_NODES, PLAIN_CALLS, SCALAR_FUNCTIONS, arity_problem, call_problem
 from panes.plan.hints import (
+    NO_HINT,
     OVER,
     Hint,
     check_no_columns,
@@ -181,13 +182,13 @@ def check_nodes(tree: exp.Expr, text: str, *, aggregates: bool = False) -> None:
         elif isinstance(node, around) and (not isinstance(node, exp.Star) or _takes_star(node.parent)):
             continue
         elif type(node) not in ALLOWED_NODES or (isinstance(node, exp.In) and not node.expressions):
-            hint = Hint(_OF_STARS) if isinstance(node, exp.Star) else Hint()
+            hint = Hint(_OF_STARS) if isinstance(node, exp.Star) else NO_HINT
             raise refusal(f"{_describe(node)} can't be used here", node, text, hint)
         elif (problem := call_problem(node)) is not None:
             raise refusal(problem, node, text)
 
 
-def refusal(what: str, node: exp.Expr, text: str, hint: Hint = Hint(), *, then: str = ", ") -> ExpressionError:  # noqa: B008
+def refusal(what: str, node: exp.Expr, text: str, hint: Hint = NO_HINT, *, then: str = ", ") -> ExpressionError:
     """What is wrong with a node: with the place in the text, and what would be right, as Python's users read them."""
     return ExpressionError(
         what, piece=node, after=f"{then}{position(text, start_of(node))}{hint.python}", hint=hint.cql

@@ -18,6 +18,9 @@ class Hint(NamedTuple):
     python: str = ""
 
 
+NO_HINT = Hint()
+
+
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known name that `word` was probably meant to be, if there is one; case does not count."""
     by_lower = {name.lower(): name for name in known}
@@ -39,7 +42,7 @@ def near(name: str, known: Iterable[str]) -> Hint:
     elif 0 < len(names) <= 12:
         text = f"there are: {', '.join(names)}"
     else:
-        return Hint()
+        return NO_HINT
     return Hint(text, f"; {text}")
 
 

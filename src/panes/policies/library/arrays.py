@@ -43,6 +43,9 @@ class TupleStore:
 
     def __init__(self, types: Mapping[str, pa.DataType]) -> None:
         self.types = dict(types)
+        self._clear()
+
+    def _clear(self) -> None:
         self._values = {name: np.empty(0, storage_of(type)) for name, type in self.types.items()}
         self._valid: dict[str, Array | None] = dict.fromkeys(self.types)
         self.n = 0
@@ -78,7 +81,7 @@ class TupleStore:
     def keep(self, rows: Array) -> None:
         """Forget all tuples but these, which get the numbers 0, 1, ..."""
         kept = self.take(rows)
-        self.__init__(self.types)  # type: ignore[misc]
+        self._clear()
         self.append(kept, len(rows))
 
     def twin(self) -> TupleStore:

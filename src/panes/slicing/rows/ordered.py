@@ -14,10 +14,10 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from panes.aggregates.columns import PartialColumns
 from panes.errors import QueryError
 from panes.slicing.arrays import spread
 from panes.slicing.lane import Agg, RowBatch, RunningWindow
+from panes.slicing.rows.added_windows import is_complete
 from panes.slicing.rows.corrections import can_take_out
 from panes.slicing.rows.driven import DrivenWindows
 from panes.slicing.rows.due import Due, DueFinder, FoundWindows, first_times, since
@@ -29,11 +29,12 @@ from panes.slicing.rows.measures import mark_cuts, plain
 from panes.slicing.rows.past_slices import KeySlices, PastSlices, fixed
 from panes.slicing.rows.range_fold import lower_ranges
 from panes.slicing.rows.reorder import stable_order
+from panes.slicing.rows.slice_banks import RestBank, SliceBank
 from panes.slicing.rows.slice_table import SliceIndex, SliceTable, go_on, sliced
 from panes.slicing.shares import Shares, places
 from panes.slicing.window_set import WindowSet
 from panes.state.bank import BankColumn
-from panes.state.entries import Entries, EntryBank, EntryColumn, Held, entry_columns, named, nbytes_of
+from panes.state.entries import Held, named, nbytes_of
 from panes.state.journal import Journal, Replaced, Watched
 from panes.windows.base import (
     ALWAYS,
@@ -46,9 +47,7 @@ from panes.windows.base import (
     ContextClass,
     ContextFree,
     KeyRuns,
-    LookBack,
     Measure,
-    Sessions,
 )
 
 Array = np.ndarray
@@ -113,7 +112,7 @@ class OrderedSlicer:
         self.combines = 0
         self.updates = 0  # how often slices that were there took more rows
         self.merges = 0  # how many slices were joined to the one before
-        self._in_order = in_order
+        self.in_order = in_order
         self._crowded = _CROWDED
         #: what windows with a plan cost: reduce calls before windows end and when they end, and the most slices of one
         self.costs = {"reduce_before": 0, "reduce_at_end": 0, "buffered": 0}
@@ -164,7 +163,7 @@ class OrderedSlicer:
         by_sets = not (self.driven or self.look_backs or self.borders)
         free = by_sets and all(s.periodic for s in self.sets.values())
         #: in order, slices in which no window to come begins can be joined, if it is known where windows begin
-        self._joins = self._in_order and free and {*self.sets} <= {ROWS, TIME}
+        self._joins = self.in_order and free and {*self.sets} <= {ROWS, TIME}
         only_rows = set(self.sets) == {ROWS} and len(self.sets) == 1 and by_sets
         plain_rows = only_rows and not self.dimensions and not any(q.window.changes_only for q in queries)
         self._counting = self.sets[ROWS] if plain_rows and can_take_out(self.aggs) and fixed(self.aggs) else None
@@ -213,24 +212,6 @@ class OrderedSlicer:
             )
             for table in (self.slices, self.rest)
         )
-
-    def complete_for(self, query: RunningWindow, last_time: int) -> Array | int | None:
-        """From where on there are partials of all that a query gives, which is about to be added; None: everywhere.
-
-        In order that is a position of each key. Otherwise it is a time: rows that wait, or may be replayed, are not
-        known by their position, and those that have come up to `last_time` have nothing of a new aggregate.
-        """
-        keys, found = self.keys, list[Array | int | None]()
-        for place in places(self.shares.given_by(query), self.aggs):
-            if place is None:
-                found.append(keys.rows_seen.copy() if self._in_order else last_time if last_time > ALWAYS else None)
-                continue
-            givers = [q.number for q in self.queries if place in self.shares.of(q.number)]
-            known = [keys.complete_from[n] for n in givers if n in keys.complete_from]
-            # whoever gave it first has the longest past; if nobody gives it, it is that of a lane without windows
-            found.append(np.minimum.reduce(known) if known and len(known) == len(givers) else None)
-        partly = np.array([each for each in found if each is not None])
-        return np.maximum.reduce(partly) if len(partly) else None
 
     def no_slices(self) -> SliceTable:
         empty = np.empty(0, np.int64)
@@ -306,7 +287,7 @@ class OrderedSlicer:
         due = Due.of_closed(number, closed, number in self._shown_by_time)
         if closed.upto is not None:  # on a column: from the value of the first row on
             first = SliceIndex(self.slices.slot, self.slices.pos).at_or_after(closed.slots, closed.start_pos)
-            due = replace(due, lo=self.slices.first[self._dimension(self._measures[number])][first], hi=closed.upto)
+            due = replace(due, lo=self.slices.first[self.dimension(self._measures[number])][first], hi=closed.upto)
         if number not in self.keys.given_from or number in self.afresh:
             return due
         return due.take(np.flatnonzero(self.keys.admits(due.number, due.slot, due.start)))
@@ -329,14 +310,14 @@ class OrderedSlicer:
         columns = {name: plain(rows.columns[name]) for name in self.driven.columns}
         return rows, KeyRuns(slots, offsets, self.keys.rows_seen[slots], rows.times, columns, arrival)
 
-    def _dimension(self, measure: Measure) -> int:
+    def dimension(self, measure: Measure) -> int:
         return 0 if measure == TIME else 1 + list(self.dimensions).index(str(measure.dimension))
 
     def _values(self, rows: RowBatch, runs: KeyRuns, name: str, dtype: np.dtype) -> Array:
         """The values of rows on one dimension."""
         if name != SINCE_FIRST:
             return rows.columns[name].values.astype(dtype)
-        known = first_times(self.keys, self._dimension(SINCE))[runs.slots]
+        known = first_times(self.keys, self.dimension(SINCE))[runs.slots]
         origin = np.where(runs.first_pos == 0, runs.times[runs.offsets[:-1]], known)
         return runs.times - origin.repeat(np.diff(runs.offsets))
 
@@ -359,7 +340,7 @@ class OrderedSlicer:
             if measure == ROWS:
                 now, previous = runs.positions(), runs.first_pos - 1
             else:
-                dimension = self._dimension(measure)
+                dimension = self.dimension(measure)
                 now, previous = values[dimension], before[dimension]
             mark_cuts(cut, now, heads, np.where(held, previous, now[heads]), windows)
         self.borders.mark(cut, runs, before[0], self.keys)
@@ -414,7 +395,7 @@ class OrderedSlicer:
         self.keys.journal.changed.note(due.slot)
         due = due.located(table)
         if self.keys.complete_from:
-            due = due.take(np.flatnonzero(self._complete(due, table)))
+            due = due.take(np.flatnonzero(is_complete(self, due, table)))
         due = self.changes.among(due, self.keys)
         if not len(due):
             return self._nothing
@@ -441,18 +422,6 @@ class OrderedSlicer:
         self.combines += combines
         return values
 
-    def _complete(self, due: Due, table: SliceTable) -> Array:
-        """Which windows have all that they give, of all their rows: those of queries added with new aggregates may
-        lack some. Windows without rows lack nothing."""
-        ok = np.ones(len(due), bool)
-        for number, least in self.keys.complete_from.items():
-            mine = np.flatnonzero((due.number == number) & (due.i1 > due.i0))
-            if isinstance(least, np.ndarray):
-                ok[mine] = due.start_pos[mine] >= least[due.slot[mine]]
-            else:
-                ok[mine] = table.first[0][due.i0[mine]] > least
-        return ok
-
     def _check_declared(self, due: Due) -> None:
         """Windows begin where their policies have said that they would; slices know nothing of rows in between."""
         for number, machine in self.driven.machines:
@@ -467,14 +436,6 @@ class OrderedSlicer:
                     f"{name}{said}: a window begins at row {due.start_pos[wrong[0]]} of its key, which is no border by "
                     "next_trigger and lower_border; they must say what notify does, or scale must be None"
                 )
-
-    def put_before(self, slot: int, position: int) -> None:
-        """A late row comes at this position: windows that began with a row after it begin with the same row."""
-        for number in self.afresh & self.keys.given_from.keys():
-            starts = self.keys.given_from[number]
-            if isinstance(starts, np.ndarray) and slot < len(starts) and position < starts[slot]:
-                self.keys.journal.keep(starts, np.array([slot]))
-                starts[slot] += 1
 
     def slices_of(self, slot: int, position: int) -> KeySlices:
         """The slices of a key from the one on that holds this position."""
@@ -541,13 +502,13 @@ class OrderedSlicer:
             if measure == TIME:
                 keep |= table.last[0] >= windows.horizon(self.watermark)
             elif measure == SINCE:
-                dimension = self._dimension(measure)
+                dimension = self.dimension(measure)
                 progress = since(self.watermark, first_times(self.keys, dimension))
                 keep |= table.last[dimension] >= horizons(windows, progress)[table.slot]
             elif measure == ROWS:
                 keep |= table.stop > horizons(windows, rows_seen)[table.slot]
             else:
-                dimension = self._dimension(measure)
+                dimension = self.dimension(measure)
                 horizon = horizons(windows, self.keys.last[dimension])
                 keep |= table.last[dimension] >= horizon[table.slot]
         if self.driven:
@@ -610,44 +571,6 @@ class OrderedSlicer:
         found = [int(windows.next_end(n)) - n for windows in counting for n in seen]
         return min([self.borders.rows_until_due(self.keys), *found])
 
-    def start_giving(
-        self, query: RunningWindow, last_time: int, complete: Array | int | None = None, lacking: int | None = None
-    ) -> None:
-        """A window added while running is given from the first one on whose rows are all held, in whole slices.
-
-        Slices that are there are closed, so that the new window's edges cut from the next row on. Sessions
-        must begin so late that no row before `last_time` can be one of theirs; other data-driven windows
-        start afresh with the next row, or the first one after `lacking`: rows that wait have none of their columns.
-        `complete`: see `complete_for`.
-        """
-        window, table = query.window, self.slices
-        if complete is not None:
-            self.keys.complete_from[query.number] = complete
-        self.keys.sealed[np.unique(table.slot)] = True
-        if isinstance(window, Sessions) and last_time > ALWAYS:
-            self.keys.given_from[query.number] = last_time + int(window.gap) + 1
-        if isinstance(window, LookBack) and window.back != ROWS:
-            # all rows looked back to must have come since: nobody knows what was above the edge before
-            self.keys.given_from[query.number] = self.keys.last[self._dimension(window.back)].copy()
-        if query.number in self.afresh:
-            self.keys.given_from[query.number] = self.keys.rows_seen.copy() if lacking is None else lacking
-        if not isinstance(window, ContextFree):
-            return
-        alone = WindowSet(window.measure, [query])
-        if window.measure == ROWS:
-            bound = self.keys.purged_pos.copy()
-            slots, crossed = alone.crossed(table.slot, table.pos, table.stop - 1)
-            np.maximum.at(bound, slots, crossed + 1)
-            self.keys.given_from[query.number] = bound
-        elif window.measure == TIME:
-            gone = int(self.keys.purged_time.max(initial=ALWAYS))
-            _, crossed = alone.crossed(table.slot, table.first[0], table.last[0])
-            lacks = ALWAYS if complete is None else last_time if isinstance(complete, np.ndarray) else int(complete)
-            self.keys.given_from[query.number] = max(gone, int(crossed.max(initial=ALWAYS)), lacks) + 1
-        else:
-            seen = self.keys.last[self._dimension(window.measure)]
-            self.keys.given_from[query.number] = np.nextafter(seen, np.inf) if seen.dtype.kind == "f" else seen + 1
-
     @property
     def nbytes(self) -> int:
         """Bytes of slices and of what is known of keys."""
@@ -677,54 +600,3 @@ class OrderedSlicer:
         self.with_past()
         self.keys.put(slots, part.keys)
         self.slices, self.rest = self.slices.put(slots, part.slices), self.rest.put(slots, part.rest)
-
-
-class RestBank(EntryBank):
-    """Rows of windows at the end of the stream, each a slice, as entries of their keys."""
-
-    which, optional = "rest", True
-
-    def __init__(self, slicer: OrderedSlicer) -> None:
-        self._slicer = slicer
-        self.codec = PartialColumns([a.bound for a in slicer.aggs])
-        types = [pa.from_numpy_dtype(column.dtype) for column in slicer.keys.last]
-        dims = {f"{side}.{d}": EntryColumn(kind) for d, kind in enumerate(types) for side in ("first", "last")}
-        self.declared = entry_columns(pos=EntryColumn(low=0), rows=EntryColumn(low=1), **dims)
-
-    @property
-    def _table(self) -> SliceTable:
-        found: SliceTable = getattr(self._slicer, self.which)
-        return found
-
-    def _of(self, slots: Array) -> SliceTable:
-        return self._table.of_slots(slots)
-
-    def entries(self, slots: Array) -> Entries:
-        found = self._of(slots)
-        dims = {f"{side}.{d}": c for side in ("first", "last") for d, c in enumerate(getattr(found, side))}
-        return Entries(slots[found.slot], {"pos": found.pos, "rows": found.rows, **dims}, found.cells)
-
-    def take_in(self, found: Entries) -> None:
-        columns, dims = found.columns, range(len(self._slicer.keys.last))
-        first, last = (tuple(columns[f"{side}.{d}"] for d in dims) for side in ("first", "last"))
-        more = SliceTable(found.slots, columns["pos"], columns["rows"], first, last, found.cells)
-        both = SliceTable.concat([self._table, more])
-        setattr(self._slicer, self.which, both.take(np.lexsort((both.pos, both.slot))))
-
-    @property
-    def nbytes(self) -> int:
-        return self._table.nbytes
-
-
-class SliceBank(RestBank):
-    """Slices, those of the past too."""
-
-    which, optional = "slices", False
-
-    @property
-    def _table(self) -> SliceTable:
-        self._slicer.with_past()
-        return self._slicer.slices
-
-    def _of(self, slots: Array) -> SliceTable:
-        return self._slicer.past.with_younger(self._slicer.slices, slots)

@@ -18,6 +18,7 @@ import pyarrow as pa
 from panes.errors import QueryError
 from panes.slicing.lane import Agg, Arriving, Corrected, Lane, Results, RowBatch, RunningWindow, Taken
 from panes.slicing.rows import row_lane_state
+from panes.slicing.rows.added_windows import complete_for, put_before, start_giving
 from panes.slicing.rows.corrections import EmittedWindows, Shift, again, diff, edge_changes, recounted
 from panes.slicing.rows.due import Due, FoundWindows
 from panes.slicing.rows.kept_rows import KeptRows, KeyRows, RowBank
@@ -209,7 +210,7 @@ class RowLane(Lane):
         rows = self.log.insert(slot, row, at)
         first = int(self.base.keys.rows_seen[slot]) if slot < len(self.base.keys) else 0
         for slicer in self.slicers():
-            slicer.put_before(slot, first + at)
+            put_before(slicer, slot, first + at)
         results = self._in_place(slot, rows, at, first)
         if results is None:
             results = self._replayed(slot, rows, at, watermark)
@@ -345,13 +346,13 @@ class RowLane(Lane):
         self.live.purge(done=True)
         self.live.tidy()
         for slicer in self.slicers():
-            complete = slicer.complete_for(query, self.last_time)
+            complete = complete_for(slicer, query, self.last_time)
             slicer.set_queries((*slicer.queries, query))
             if query.number in slicer.afresh and not len(self.buffer):
                 complete = None  # all its rows are still to come
             elif query.number in slicer.driven.afresh and complete is not None:
                 lacking, complete = int(complete) if lacking is None else max(lacking, int(complete)), None
-            slicer.start_giving(query, self.last_time, complete, lacking)
+            start_giving(slicer, query, self.last_time, complete, lacking)
         self._aggregates_changed()
         if self.lateness is not None:
             # the base could give more, and a correction would then find windows that were never given
